@@ -23,7 +23,7 @@ def moved(body: str, dim: int = 0):
     text = f"builtin.module {{ {head} {{\n{NUMBERS}{body}\nnv_tileaa.return }} }}"
     block = parse_module(text, "test.mlir").regions[0].block.first.regions[0].blocks[0]
     b = block.last.prev
-    result = ShiftedValues().moved(b.prev.results[0], b.results[0], dim)
+    result = ShiftedValues().shift(b.prev.results[0], b.results[0], dim)
     return None if result is None else "any" if result.by is None else result.by
 
 

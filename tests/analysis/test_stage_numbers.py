@@ -28,7 +28,7 @@ def _carried(one: str, two: str, *body: str):
     module = parse_module(LOOP.format(one=one, two=two, body="\n    ".join(body)), "k.mlir")
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
     numbers = StageNumbers()
-    return [numbers.known(value) for value in (*loop.iter_args, *loop.yield_op.operands, *loop.results)]
+    return [numbers.number_of(value) for value in (*loop.iter_args, *loop.yield_op.operands, *loop.results)]
 
 
 def _next(to: str, of: str, stages: int) -> str:

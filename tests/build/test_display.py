@@ -97,9 +97,9 @@ def test_a_terminal_has_a_progress_line_below_messages(monkeypatch):
     options = CompileOptions({"gpu-name": "sm_90"})
     steps = [Step(stage("read"), f"{n}", n, [".cuda_tile.mlir"], n, n, options) for n in ("a", "b")]
     for step in steps:
-        display.declared([step], {step.outputs[0]: step.stem}, [step.stem])
-    display.started()
-    display.started()
+        display.add([step], {step.outputs[0]: step.stem}, [step.stem])
+    display.begin()
+    display.begin()
     done.add("a")
     display.finished(steps[0], Report("a", "read", "key", True, 0, "", 0.5), "  READ a (cached)")
     display.finished(steps[1], Report("b", "read", None, False, 3, "b:1:1: error: bad\n", 0), "  READ b")

@@ -165,10 +165,10 @@ def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypat
     for folder, _, files in os.walk(root):
         for name in files:
             os.utime(os.path.join(folder, name), ns=(10**18, 10**18))
-    first = CodeBase(root, known=known).fingerprint(stage("ptx"))
+    first = CodeBase(root, log_path=known).fingerprint(stage("ptx"))
 
     def fingerprint(read: bool) -> str:
-        code = CodeBase(root, known=known)
+        code = CodeBase(root, log_path=known)
         with monkeypatch.context() as patched:
             if not read:
                 patched.setattr(CodeBase, "closure", lambda *_: pytest.fail("the sources were read"))

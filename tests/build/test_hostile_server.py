@@ -153,7 +153,7 @@ def build(store: str, monkeypatch, said: list[str], **environment: str) -> dict[
         outcome = session.perform(step)
         assert outcome.error is None, outcome.error
         session.ran(step.outputs if not outcome.cached else ())
-        for suffix, output in zip(step.wanted, step.outputs):
+        for suffix, output in zip(step.suffixes, step.outputs):
             with open(output, "rb") as file:
                 result[output.removeprefix(folder)] = file.read()
     opened.close()

@@ -186,7 +186,7 @@ from tileiras.build.run import worker
 from tileiras.processes import workers as processes
 
 def start():
-    return processes.started(worker.serve, [], 20.0)
+    return processes.start(worker.serve, [], 20.0)
 
 first = start()
 forking = forkserver._forkserver._forkserver_pid
@@ -222,7 +222,7 @@ from multiprocessing import util
 from tileiras.build.run import worker
 from tileiras.processes import workers
 
-started = workers.started(worker.serve, [], 20.0)
+started = workers.start(worker.serve, [], 20.0)
 print(util.get_temp_dir(), os.listdir(util.get_temp_dir()), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -248,7 +248,7 @@ def test_where_no_worker_can_be_started_the_build_says_so(monkeypatch):
     monkeypatch.setattr(workers, "_Worker", refuse)
     monkeypatch.setattr(workers, "RESTART_SECONDS", (0.0, 0.0))
     with pytest.raises(WorkerDied, match="no process that compiles can be started: .*Connection refused"):
-        workers.started(worker.serve, [], 20.0)
+        workers.start(worker.serve, [], 20.0)
 
 
 EXIT = """\
@@ -256,7 +256,7 @@ from tileiras.build.run import dispatch
 from tileiras.processes import workers
 
 pool = dispatch._workers(2)
-pool._idle.append(workers.started(*pool._how))
+pool._idle.append(workers.start(*pool._how))
 whole = workers._Worker.end
 workers._Worker.end = lambda self: print(whole(self))
 """

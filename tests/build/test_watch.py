@@ -20,7 +20,7 @@ from tileiras.build.run.execute import Session
 from tileiras.build.store.local import OFF, ArtifactStore
 from tileiras.build.watch import debounce
 from tileiras.build.watch import loop as watch_module
-from tileiras.build.watch.debounce import CLOSED, RENAMED, WRITING, Events, Seen, settled
+from tileiras.build.watch.debounce import CLOSED, RENAMED, WRITING, Events, Seen, saved_files
 from tileiras.build.watch.loop import Restart, Single, Tree, Watch
 from tileiras.options import CompileOptions
 
@@ -366,7 +366,7 @@ def pause(seconds: float, *states: str, paths: Sequence[str] = ("k.mlir",)) -> f
         for path in paths:
             events.put(Seen(time.monotonic(), path, state))
     start = time.monotonic()
-    assert settled(events, 5, Known()) == set(paths)
+    assert saved_files(events, 5, Known()) == set(paths)
     return time.monotonic() - start
 
 
@@ -381,7 +381,7 @@ def test_a_rename_is_seen_at_once_and_a_write_when_it_is_quiet(monkeypatch):
 
 
 def test_no_event_is_an_answer_as_well():
-    assert settled(queue.SimpleQueue(), 0.01, Known()) is None
+    assert saved_files(queue.SimpleQueue(), 0.01, Known()) is None
 
 
 def test_a_burst_is_one_batch_and_does_not_wait_for_ever():
@@ -395,7 +395,7 @@ def test_a_burst_is_one_batch_and_does_not_wait_for_ever():
     thread = threading.Thread(target=save)
     thread.start()
     start = time.monotonic()
-    settled(events, 5, Known())
+    saved_files(events, 5, Known())
     taken = time.monotonic() - start
     stop.set()
     thread.join()

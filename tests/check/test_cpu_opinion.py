@@ -50,7 +50,7 @@ def judged(monkeypatch, least: int) -> str:
     monkeypatch.setattr(judging, "LARGE", least)
     monkeypatch.setattr("tileiras.check.launches.MOST", 0)
     items = [((3,), [value.copy() if isinstance(value, np.ndarray) else value for value in ARGUMENTS])]
-    verdict = tileiras.check(SAXPY, gpu_name="sm_80", given=items, budget=0, seeds=(None,))
+    verdict = tileiras.check(SAXPY, gpu_name="sm_80", launches=items, budget=0, seeds=(None,))
     return verdict.status + "".join(each.message[:26] for each in verdict.findings if each.kind == "value")
 
 
@@ -92,4 +92,4 @@ def test_a_race_of_tile_blocks_is_the_programs(monkeypatch, place, status):
     monkeypatch.setattr(checker, "on_cpu", otherwise)
     monkeypatch.setattr("tileiras.check.launches.MOST", 0)
     launch = ((2,), [np.full(1, -1, np.int32), np.full(2, -1, np.int32)])
-    assert tileiras.check(RACE, gpu_name="cpu", given=[launch], budget=5).status == status
+    assert tileiras.check(RACE, gpu_name="cpu", launches=[launch], budget=5).status == status

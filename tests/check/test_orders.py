@@ -53,16 +53,16 @@ def test_elements_of_a_tile_exchange_in_any_order():
     text = module(EXCHANGES, "%out: tile<ptr<i32>>")
     items = [((1, 1, 1), [np.zeros(4, np.int32)])]
     image = tileiras.compile(text, gpu_name="sm_90").text
-    assert check(text, gpu_name="sm_90", image=image, given=items).status == "right"
+    assert check(text, gpu_name="sm_90", image=image, launches=items).status == "right"
     moved = re.sub(r"(atom\S*exch\S* %r\d+, \[%rd\d+)\]", r"\1+8]", image)
-    assert moved != image and check(text, gpu_name="sm_90", image=moved, given=items).status == "wrong"
+    assert moved != image and check(text, gpu_name="sm_90", image=moved, launches=items).status == "wrong"
 
 
 
 def test_no_order_of_warps_is_begun_after_the_budget():
     """The first launch has one all the same, and the verdict names the orders that it had."""
     grid, arguments = (1, 1, 1), [np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(1, np.int32)]
-    verdict = check(SOURCE, gpu_name="sm_90", image=ptx(), given=[(grid, arguments)], budget=0)
+    verdict = check(SOURCE, gpu_name="sm_90", image=ptx(), launches=[(grid, arguments)], budget=0)
     (launch,) = verdict.launches
     assert launch.status == "right" and launch.seeds == (None,)
     assert sum("the time is up" in each.message for each in verdict.findings) == 2

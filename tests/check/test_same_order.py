@@ -11,7 +11,7 @@ import tileiras
 from tests.kernels import summed
 from tileiras.check import order
 from tileiras.check.checker import check, choose, image_of
-from tileiras.check.places import moved, places_in
+from tileiras.check.places import places_in, relocate
 from tileiras.check.same_order import Comparison, Executed, execute
 from tileiras.check.stage import with_verdict
 from tileiras.check.verdict import Verdict
@@ -177,6 +177,6 @@ def test_places_of_a_certificate_move_with_the_source():
     certificate = order.of_kernel(image(ROWS).metadata, "k")
     result = dataclasses.replace(verdict(), order=order.located(certificate, artifact, "k", GPU))
     assert result.order["sums"][0]["location"].startswith("k.cuda_tile.mlir:")
-    (row,) = moved(result, places_in(artifact, source)).order["sums"]
+    (row,) = relocate(result, places_in(artifact, source)).order["sums"]
     assert row["location"].startswith("k.mlir:")
     assert row["location"].rsplit(":", 2)[1] == verdict().order["sums"][0]["location"].rsplit(":", 2)[1]

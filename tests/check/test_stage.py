@@ -53,7 +53,7 @@ def test_a_verdict_that_the_clock_ended_is_not_stored(built, message, monkeypatc
     assert outcome.error is None and not outcome.cached
     assert (session.store.get_record(outcome.key) is None) == message.startswith(TIME_IS_UP)
     # The module of the build exists and is not made again here.
-    assert session.staleness(step).made is not None
+    assert session.staleness(step).digests is not None
 
 
 @pytest.mark.parametrize(("status", "kind"), [("wrong", "value"), ("fault-of-program", "program")])
@@ -69,7 +69,7 @@ def test_a_verdict_that_is_not_right_fails_each_time(built, status, kind, monkey
         assert outcome.cached == cached and outcome.error.code == 7
         (result,) = outcome.diagnostics
         assert result.position[:2] == ("saxpy.mlir", 7) and result.message == "argument 1 differs"
-        assert os.path.isfile(step.outputs[0]) and session.staleness(step).made is None
+        assert os.path.isfile(step.outputs[0]) and session.staleness(step).digests is None
 
 
 def test_an_inconclusive_verdict_is_a_warning(built, monkeypatch):
@@ -80,12 +80,12 @@ def test_an_inconclusive_verdict_is_a_warning(built, monkeypatch):
     outcome = session.perform(step)
     (result,) = outcome.diagnostics
     assert outcome.error is None and result.severity is Severity.WARNING and "no size fits" in result.message
-    assert session.staleness(step).made is not None
+    assert session.staleness(step).digests is not None
 
 
 def test_a_check_without_ptx_says_so(built, tmp_path):
     session, step = built
-    alone = Step(step.stage, str(tmp_path / "k.cuda_tile.mlir"), str(tmp_path / "k"), step.wanted, "k.mlir",
+    alone = Step(step.stage, str(tmp_path / "k.cuda_tile.mlir"), str(tmp_path / "k"), step.suffixes, "k.mlir",
                  step.source_path, step.options)  # fmt: skip
     shutil.copy(step.input, alone.input)
     outcome = session.perform(alone)

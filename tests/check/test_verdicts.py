@@ -126,7 +126,7 @@ def test_a_kernel_that_reads_past_its_view_is_at_fault():
 
 def test_a_given_launch_out_of_bounds_is_the_programs_fault():
     arrays = [np.zeros(100, np.float32), np.zeros(100, np.float32), np.int32(300)]
-    verdict = tileiras.check(DOUBLED, gpu_name="sm_90", given=[((2,), arrays)])
+    verdict = tileiras.check(DOUBLED, gpu_name="sm_90", launches=[((2,), arrays)])
     assert verdict.status == FAULT
     assert verdict.launches[0].status == FAULT and verdict.launches[1].status == RIGHT
     assert any(each.kind == "program" and each.location for each in verdict.findings)

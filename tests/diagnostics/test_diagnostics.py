@@ -59,7 +59,7 @@ def test_severity_words_are_those_of_the_emitting_sites():
     assert {diagnostic.message for diagnostic in items} == {text}
     assert [diagnostic.word for diagnostic in items] == [0x003, 0x103, 0x002]
     assert Diagnostic.note(None, text).word == 0x101 and Remark(Reason("pairs.together"), None).word == 0x004
-    moved = items[1].moved(None, [])
+    moved = items[1].relocate(None, [])
     assert (moved.word, moved.message) == (0x103, text)
     words = [CompileError.at(None, text, code).diagnostics[0].word for code in ExitCode if code]
     assert words == [0x103, 0x503, 0x104, 0x503, 0x103]

@@ -158,8 +158,8 @@ def test_remarks_come_back_from_the_store_as_they_were():
     items = [load(4, 8, cause=cause, notes=[Diagnostic.note(None, "here")]), dot(3)]
     stored = json.loads(json.dumps(locations.encode_diagnostics(items, "k.py"), sort_keys=True))
     diagnostics = locations.decode_diagnostics(stored, "k.py")
-    assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in diagnostics] == [
-        (str(d), d.stored(), [str(n) for n in d.notes]) for d in items
+    assert [(str(d), d.as_values(), [str(n) for n in d.notes]) for d in diagnostics] == [
+        (str(d), d.as_values(), [str(n) for n in d.notes]) for d in items
     ]
 
 

@@ -68,7 +68,7 @@ def test_an_edited_module_has_no_certificate(tmp_path):
     assert "order" not in tileiras.compile(path, gpu_name="sm_90").kernels[0].metadata
     described = built(summed.row_sums()).kernels[0].artifacts[".json"]
     for stage, has in (("tileaa", True), ("tileas", False), ("llvm", False), ("ptx", False)):
-        (kernel,) = json.loads(overrides.noted(described, [stage]))["kernels"]
+        (kernel,) = json.loads(overrides.with_overrides(described, [stage]))["kernels"]
         assert ("order" in kernel) is has
 
 

@@ -126,7 +126,7 @@ def test_statements_have_a_documented_name_and_a_kind():
     Reason("dots.target-lacks", target="sm_80", a="8", b='x"; y', c="-1", needs="sm_90 or newer"),
 ])  # fmt: skip
 def test_spelling_and_plain_values_are_inverted(reason):
-    assert Reason.parse(reason.spelled()) == Reason.restored(reason.stored()) == reason
+    assert Reason.parse(reason.spelled()) == Reason.restored(reason.as_values()) == reason
 
 
 @pytest.mark.parametrize("text", [

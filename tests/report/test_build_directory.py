@@ -28,7 +28,7 @@ def build(folder: Path, source: Path, emit: str, **given) -> None:
     stem = plan.stem(plan.folder(str(folder / "build"), values), str(source), source.name)
     entries = discover.entry_names(Source.read(source))
     for step in plan.plan(str(source), source.name, str(source), stem, values, emit, entries).steps:
-        if session.staleness(step).made is None:
+        if session.staleness(step).digests is None:
             assert session.perform(step).error is None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras import analysis
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.dialects import arith, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -218,7 +218,7 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
             if op.name in TURNS:
                 parts = counts[agent] // WARPGROUP
                 if parts < 2 or counts[agent] % WARPGROUP:
-                    yield op, f"expects an agent of two or more warpgroups, but got {counted(counts[agent], 'warp')}"
+                    yield op, f"expects an agent of two or more warpgroups, but got {plural(counts[agent], 'warp')}"
                 elif barriers_of(op, parts)[-1] >= NAMED_BARRIERS:
                     yield op, f"takes barriers {barriers_of(op, parts)[0]} to {barriers_of(op, parts)[-1]}"
                 turns.update(dict.fromkeys(barriers_of(op, parts), op))
@@ -232,7 +232,7 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
             else:
                 continue
             if waits_for_all:
-                yield op, "waits for all warps of the kernel, in an agent of " + counted(counts[agent], "warp")
+                yield op, "waits for all warps of the kernel, in an agent of " + plural(counts[agent], "warp")
             elif number is not None and not 0 <= number < NAMED_BARRIERS:
                 yield op, f"expects one of barriers 0 to {NAMED_BARRIERS - 1}, but got {number}"
             elif number is not None:

@@ -6,8 +6,10 @@ pointer leads; globals are distinct, but a launch may pass the address of one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import is_derived
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import BlockArgument, Operation, Value, element_type_of
@@ -26,13 +28,13 @@ class AliasAnalysis:
     """The origins of the pointers of one function, computed on demand."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, frozenset[Origin] | None] = {}
+        self._origins: dict[Value, frozenset[Origin] | None] = {}
 
     def origins(self, value: Value) -> frozenset[Origin] | None:
         """The origins to which a pointer, memref or view may lead; None if unknown."""
-        if value not in self._known:
-            self._known[value] = self._find(value, set())
-        return self._known[value]
+        if value not in self._origins:
+            self._origins[value] = self._find(value)
+        return self._origins[value]
 
     def may_alias(self, first: Value, second: Value) -> bool:
         """Whether accesses through two pointers, memrefs or views may overlap."""
@@ -43,37 +45,29 @@ class AliasAnalysis:
 
     # ---- flow --------------------------------------------------------------------------------------------------------
 
-    def _find(self, value: Value, visiting: set[Value]) -> frozenset[Origin] | None:
-        if value in visiting:
-            return frozenset()
-        visiting.add(value)
-        handed_on = incoming(value)
-        if handed_on is not None:
-            return self._union([source for source, _ in handed_on], visiting)
-        op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
-        if isinstance(value, BlockArgument):
-            return frozenset((GIVEN,)) if isinstance(op, aa.FuncOp) else None
-        if isinstance(op, aa.AllocaOp):
-            return frozenset((value,))
-        if isinstance(op, aa.GetGlobalOp):
-            return frozenset((op.symbol.root,))
-        if isinstance(op, aa.BlockTileOp):
-            return self._find(op.source, visiting)
-        if isinstance(op, aa.MakeMemRefOp):
-            return self._find(op.base, visiting)
-        pointers = [operand for operand in op.operands if isinstance(element_type_of(operand.type), aa.PtrType)]
-        if not pointers or isinstance(op, _ACCESSES):
-            return None
-        return self._union(pointers, visiting)
+    def _find(self, value: Value) -> frozenset[Origin] | None:
+        origins: set[Origin] = set()
 
-    def _union(self, values: list[Value], visiting: set[Value]) -> frozenset[Origin] | None:
-        result: frozenset[Origin] = frozenset()
-        for value in values:
-            origins = self._find(value, visiting)
-            if origins is None:
-                return None
-            result |= origins
-        return result
+        def sources(value: Value) -> Sequence[Value] | None:
+            """The pointers that a pointer is derived from, none for an origin, and None for an unknown one."""
+            edges = incoming(value)
+            if edges is not None:
+                return [source for source, _ in edges]
+            if isinstance(value, BlockArgument):
+                origins.add(GIVEN)
+                return () if isinstance(value.block.parent_op, aa.FuncOp) else None
+            op: Any = value.defining_op
+            if isinstance(op, (aa.AllocaOp, aa.GetGlobalOp)):
+                origins.add(value if isinstance(op, aa.AllocaOp) else op.symbol.root)
+                return ()
+            if isinstance(op, aa.BlockTileOp):
+                return [op.source]
+            if isinstance(op, aa.MakeMemRefOp):
+                return [op.base]
+            pointers = [operand for operand in op.operands if isinstance(element_type_of(operand.type), aa.PtrType)]
+            return pointers if pointers and not isinstance(op, _ACCESSES) else None
+
+        return frozenset(origins) if is_derived([value], sources) else None
 
 
 def _same(first: Origin, second: Origin) -> bool:

@@ -74,5 +74,22 @@ def erase_unused(value: Value) -> None:
         dead += [each for each in operands if each in reached and _is_unused(each)]
 
 
+def erase_unused_sources(value: Value, release: Callable[[Operation], Iterable[Value] | None]) -> None:
+    """Erase the operations that `value` is derived from and whose results have no use.
+
+    `release` has the operands of an operation to go on with, and None if it has to stay.
+    """
+    worklist = [value]
+    while worklist:
+        each = worklist.pop()
+        op = each.defining_op
+        if op is None or op.parent is None or each.has_uses:
+            continue
+        sources = release(op)
+        if sources is not None and not any(result.has_uses for result in op.results):
+            worklist += sources
+            op.erase()
+
+
 def _is_unused(op: Operation) -> bool:
     return bool(op.results) and op.has_trait(Pure) and not any(result.has_uses for result in op.results)

@@ -283,9 +283,9 @@ def _product_error(op: tileas.DotOp) -> str:
         sides += [_Side("B's scales", op.scale_b, -2, atom.scale_b, runs)]
     elif isinstance(op, tileas.BlockScaledMmaOp):
         sides += _plain_scales(op)
-    for what, value, fragment in [("C", op.c, atom.c), *((side.what, side.value, side.fragment) for side in sides)]:
-        if fragment is not None and not _holds_fragments(layout_of(value.type), fragment):
-            return f"the layout of {what} does not have the fragments of atom '{name}'"
+    for side in (_Side("C", op.c, 0, atom.c), *sides):
+        if side.fragment is not None and not _holds_fragments(layout_of(side.value.type), side.fragment):
+            return f"the layout of {side.operand} does not have the fragments of atom '{name}'"
     if not _made_of_fragments(layout_of(op.c.type), atom.c):
         return f"the layout of C has more than fragments of atom '{name}', or has them twice"
     return _threads_agree(op, sides, atom.shape[:2])
@@ -317,7 +317,7 @@ class _Side(NamedTuple):
     """An operand of a dot, or its scales: the dimension along K, and the instruction's fragment with its depth; without
     a fragment, a thread holds all elements along K."""
 
-    what: str
+    operand: str
     value: Value
     along_k: int
     fragment: Any = None
@@ -370,7 +370,7 @@ def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, in
         registers = layout.bases("register")
         agree = all(tuple(map(image, c.bases(dim))) == layout.bases(dim) for dim in dims)
         if not agree or gf2.rank([*registers, *rows]) != gf2.rank(registers):
-            return f"the threads lack elements of {side.what} for their part of the result"
+            return f"the threads lack elements of {side.operand} for their part of the result"
     return ""
 
 

@@ -116,7 +116,7 @@ class _Walk:
         if not isinstance(alloc, tileas.AllocTensorOp) or alloc.offset is None:
             return None
         stages, start = buffer.type.stages, alloc.offset.value  # type: ignore[attr-defined]
-        number = self._numbers.known(stage) if stages > 1 else Number(None, 0)
+        number = self._numbers.number_of(stage) if stages > 1 else Number(None, 0)
         end = start + buffer.type.bytes  # type: ignore[attr-defined]
         return Place(start, end, buffer, stages, within(number, stages))
 
@@ -346,8 +346,8 @@ class _Walk:
             result[use] = less(result[use], progress) if use in result else progress
         return result
 
-    def _moved(self, op: Operation, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
-        return self._renumbered(self.uses, lambda number: self._numbers.moved(number, sources, targets, op))
+    def _renumber(self, op: Operation, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
+        return self._renumbered(self.uses, lambda number: self._numbers.renumber(number, sources, targets, op))
 
     def _entered(self, sources: Sequence[Value], targets: Sequence[Value]) -> Uses:
         return self._renumbered(self.uses, lambda number: self._numbers.entered(number, sources, targets))
@@ -362,7 +362,7 @@ class _Walk:
         for _ in count() if trips is None else range(trips):
             self.uses = dict(entered)
             self.block(op.body.block)
-            join(exits, self._moved(op, op.yield_op.operands, op.results))
+            join(exits, self._renumber(op, op.yield_op.operands, op.results))
             if not join(entered, self._renumbered(self.uses, lambda number: self._numbers.advanced(number, op))):
                 break
         self.uses = exits
@@ -370,15 +370,15 @@ class _Walk:
     def _while(self, op: Any) -> None:
         before, after = op.before.block, op.after.block
         values = before.last.args
-        entered = self._moved(op, op.inits, before.arguments)
+        entered = self._renumber(op, op.inits, before.arguments)
         exits: Uses = {}
         while True:
             self.uses = dict(entered)
             self.block(before)
-            join(exits, self._moved(op, values, op.results))
-            self.uses = self._moved(op, values, after.arguments)
+            join(exits, self._renumber(op, values, op.results))
+            self.uses = self._renumber(op, values, after.arguments)
             self.block(after)
-            if not join(entered, self._moved(op, after.last.operands, before.arguments)):
+            if not join(entered, self._renumber(op, after.last.operands, before.arguments)):
                 break
         self.uses = exits
 
@@ -389,7 +389,7 @@ class _Walk:
             self.uses = dict(entered)
             if region.blocks:
                 self.block(region.blocks[0])
-                self.uses = self._moved(op, region.blocks[0].last.operands, op.results)
+                self.uses = self._renumber(op, region.blocks[0].last.operands, op.results)
             join(exits, self.uses)
         self.uses = exits
 

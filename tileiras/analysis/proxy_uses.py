@@ -87,19 +87,19 @@ def join(uses: Uses, others: Uses) -> bool:
 
 def missing_order(use: Use, progress: Progress, threads: bool, overwrites: bool) -> str:
     """The error text for a wait, barrier or fence missing between a use and the next one of its bytes, if any."""
-    what = f"'{use.op.name}'"
+    subject = f"'{use.op.name}'"
     verb = "overwrites" if overwrites else "reads"
     if use.kind in ("wgmma", "tcgen05", "bulk"):
         if not overwrites:
             return ""
         if progress.state == FLIGHT:
-            return f"overwrites shared memory that {what} still reads: it is not waited for"
-        return f"overwrites shared memory that {what} has read for other threads: no barrier stands between"
+            return f"overwrites shared memory that {subject} still reads: it is not waited for"
+        return f"overwrites shared memory that {subject} has read for other threads: no barrier stands between"
     if threads or use.kind == "read" and not overwrites:
         return ""
     did = "read" if use.kind == "read" else "wrote"
     if progress.state == FLIGHT:
-        return f"{verb} shared memory that {what} still writes: it is not waited for"
+        return f"{verb} shared memory that {subject} still writes: it is not waited for"
     if progress.state == FENCED:
-        return f"{verb} shared memory that {what} {did} for other threads: no barrier stands between"
-    return f"{verb} shared memory that {what} {did} by the generic proxy: no fence stands between"
+        return f"{verb} shared memory that {subject} {did} for other threads: no barrier stands between"
+    return f"{verb} shared memory that {subject} {did} by the generic proxy: no fence stands between"

@@ -40,15 +40,15 @@ class ShiftedValues:
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Value, int | None], int | None] = {}
-        self._moved: dict[tuple[Value, Value, int | None], Moved | None] = {}
+        self._shifts: dict[tuple[Value, Value, int | None], Moved | None] = {}
 
-    def moved(self, first: Value, second: Value, dim: int | None, depth: int = _DEEPEST) -> Moved | None:
+    def shift(self, first: Value, second: Value, dim: int | None, depth: int = _DEEPEST) -> Moved | None:
         """The shift of ``second`` against ``first`` along a dimension, or None if unknown; `dim` is None for tiles of
         equal elements."""
         key = first, second, dim
-        if key not in self._moved:
-            self._moved[key] = self._compare(first, second, dim, depth) if depth else None
-        return self._moved[key]
+        if key not in self._shifts:
+            self._shifts[key] = self._compare(first, second, dim, depth) if depth else None
+        return self._shifts[key]
 
     def _compare(self, first: Value, second: Value, dim: int | None, depth: int) -> Moved | None:
         if first is second:
@@ -85,7 +85,7 @@ class ShiftedValues:
             return None
         whole: Moved | None = _ANY
         for one, other in zip(first.operands, second.operands):
-            whole = _both(whole, self.moved(one, other, dim, depth - 1))
+            whole = _both(whole, self.shift(one, other, dim, depth - 1))
             if whole is None:
                 return None
         return whole

@@ -66,7 +66,7 @@ class StageNumbers:
             self._found[value] = self._number(value)
         return self._found[value]
 
-    def known(self, value: Value) -> Number:
+    def number_of(self, value: Value) -> Number:
         """The number of a value that has one."""
         return self.of(value) or Number(value, 0)
 
@@ -89,11 +89,11 @@ class StageNumbers:
             return self.of(op.iterator)
         if op.name == names.INC_ITER:
             by = 1 if op.by is None else constant_integer(op.by)
-            return Number(value, 0) if by is None else self.known(op.iterator).plus(by)
+            return Number(value, 0) if by is None else self.number_of(op.iterator).plus(by)
         if op.name == f"{names.PIPELINE}create_iterator":
             return Number(None, 0)
         if op.name == f"{names.TENSOR_MEMORY}commit":
-            return self.known(op.count).plus(1)
+            return self.number_of(op.count).plus(1)
         if isinstance(op, scf.IfOp):
             self._related(op.results, [region.blocks[0].last.operands for region in op.regions])
             return self._found[value]
@@ -194,7 +194,7 @@ class StageNumbers:
                 self._found[result] = Number(result, 0)
                 roots.append((result, numbers))
 
-    def moved(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
+    def renumber(self, number: Number, sources: Sequence[Value], targets: Sequence[Value], scope: Operation) -> Number:
         """A number of `scope` after its values `sources` have become `targets`, in the next iteration or behind the
         operation; LOST if it can no longer be expressed."""
         root: Any = number.root
@@ -207,7 +207,7 @@ class StageNumbers:
         if number.root is loop.induction_variable:
             step = constant_integer(loop.step)
             return LOST if step is None else number.plus(-step)
-        return self.moved(number, loop.yield_op.operands, loop.iter_args, loop)
+        return self.renumber(number, loop.yield_op.operands, loop.iter_args, loop)
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
         """A number as expressed inside a loop whose arguments `targets` begin as `sources`, or behind a loop that does
@@ -221,7 +221,7 @@ class StageNumbers:
         for source, target in zip(sources, targets):
             if not has_number(source) or (was := self.of(source)) is None or was.root is not number.root:
                 continue
-            to = self.known(target)
+            to = self.number_of(target)
             there = to.plus(number.offset - was.offset, gcd(number.modulus, was.modulus))
             fits = there.modulus == number.modulus, number.modulus in (to.modulus, was.modulus), to.root in self._steps
             items.append((fits, there))
@@ -265,15 +265,15 @@ def _constant(numbers: StageNumbers, op: arith.ConstantOp) -> Number:
 def _add(numbers: StageNumbers, op: arith.AddIOp) -> Number:
     for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if (distance := constant_integer(other)) is not None:
-            return numbers.known(one).plus(distance)
+            return numbers.number_of(one).plus(distance)
     return Number(op.result, 0)
 
 
 def _subtract(numbers: StageNumbers, op: arith.SubIOp) -> Number:
     if (distance := constant_integer(op.rhs)) is not None:
-        return numbers.known(op.lhs).plus(-distance)
+        return numbers.number_of(op.lhs).plus(-distance)
     if (whole := constant_integer(op.lhs)) is not None:
-        return numbers.known(op.rhs).plus(whole, 2)  # the other stage of a ring of two: the sign is lost modulo 2
+        return numbers.number_of(op.rhs).plus(whole, 2)  # the other stage of a ring of two: the sign is lost modulo 2
     return Number(op.result, 0)
 
 
@@ -281,17 +281,17 @@ def _remainder(numbers: StageNumbers, op: Any) -> Number:
     divisor = constant_integer(op.rhs)
     if divisor is not None and isinstance(op, arith.AndIOp):
         divisor = divisor + 1 if divisor > 0 and not divisor & divisor + 1 else None
-    return numbers.known(op.lhs).plus(0, divisor) if divisor else Number(op.result, 0)
+    return numbers.number_of(op.lhs).plus(0, divisor) if divisor else Number(op.result, 0)
 
 
 def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
     """A number that wraps at the end of a ring: both alternatives are equal modulo its stages."""
     if not isinstance(op.result.type, IntegerType):
         return Number(op.result, 0)
-    one, other = numbers.known(op.true_value), numbers.known(op.false_value)
+    one, other = numbers.number_of(op.true_value), numbers.number_of(op.false_value)
     test = op.condition.defining_op
     if isinstance(test, arith.CmpIOp) and test.predicate.value == "eq" and one.root is None:
-        whole, since = constant_integer(test.rhs), _distance(numbers.known(test.lhs), other)
+        whole, since = constant_integer(test.rhs), _distance(numbers.number_of(test.lhs), other)
         if whole is not None and since is not None:
             # The constant is selected where the other alternative would be `whole + since`.
             return other.plus(0, abs(whole + since.offset - one.offset))
@@ -300,7 +300,7 @@ def _select(numbers: StageNumbers, op: arith.SelectOp) -> Number:
 
 
 def _passed_on(numbers: StageNumbers, op: Any) -> Number:
-    return numbers.known(op.operands[0])
+    return numbers.number_of(op.operands[0])
 
 
 _RULES: dict[type[Operation], Callable[[StageNumbers, Any], Number]] = {

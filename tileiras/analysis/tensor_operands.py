@@ -59,14 +59,14 @@ def _scales_error(op: tileas.Dot | tileas.TensorDotOp, atom: MmaAtom | ScaledMma
     if not isinstance(atom, ScaledMmaAtom):
         return ""
     runs, exchanged = op.b.type.shape[0] // atom.block, getattr(op, "exchanged", None) is not None
-    for what, value, along in (("A", scales[0], 1), ("B", scales[1], 0)):
+    for operand, value, along in (("A", scales[0], 1), ("B", scales[1], 0)):
         result = element_name(value.type.element_type)
         if result != atom.scale_type or value.type.shape[along] != runs:
             return f"atom '{atom.name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         count = value.type.shape[1 - along]
-        required = scale_layout(count, runs, atom.is_spread and exchanged == (what == "B"))
+        required = scale_layout(count, runs, atom.is_spread and exchanged == (operand == "B"))
         if layout_of(value.type) != (required if along else required.permute((1, 0))):
-            return f"scales of {what} do not lie as copies to tensor memory take them"
+            return f"scales of {operand} do not lie as copies to tensor memory take them"
     return ""
 
 
@@ -88,11 +88,11 @@ def _is_there(layout: LinearLayout, target: LinearLayout, element_bits: int) -> 
     return layout == target if layout.dims == target.dims else access_of(target, layout, element_bits) is not None
 
 
-def _operand_error(what: str, type: TensorType, k_axis: int, spread: bool = False) -> str:
+def _operand_error(operand: str, type: TensorType, k_axis: int, spread: bool = False) -> str:
     if not is_in_shared(type):
-        return f"{what} is not in shared memory"
+        return f"{operand} is not in shared memory"
     if describe(layout_of(type), k_axis, type.element_type.width, spread) is None:
-        return f"no matrix descriptor describes the layout of {what}"
+        return f"no matrix descriptor describes the layout of {operand}"
     return ""
 
 

@@ -29,30 +29,30 @@ def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
     assert isinstance(atom.c, Fragment), "accumulators are in registers"
     if not _is_repeated(seen, atom.c, whole=True):
         return f"the layout of C does not have the fragments of atom '{name}'"
-    for what, type, k_axis in (("A", a, 1), ("B", b, 0)):
+    for operand, type, k_axis in (("A", a, 1), ("B", b, 0)):
         if is_in_shared(type):
-            wrong = _shared_error(what, type, k_axis, atom)
+            wrong = _shared_error(operand, type, k_axis, atom)
         else:
-            wrong = _register_error(what, type, accumulator, atom, exchanged)
+            wrong = _register_error(operand, type, accumulator, atom, exchanged)
         if wrong:
             return wrong
     return ""
 
 
-def _shared_error(what: str, type: TensorType, k_axis: int, atom: MmaAtom) -> str:
+def _shared_error(operand: str, type: TensorType, k_axis: int, atom: MmaAtom) -> str:
     result = describe(layout_of(type), k_axis, type.element_type.width)
     if result is None:
-        return f"no matrix descriptor describes the layout of {what}"
-    if what == "A" and isinstance(atom.a, Fragment):
+        return f"no matrix descriptor describes the layout of {operand}"
+    if operand == "A" and isinstance(atom.a, Fragment):
         return f"atom '{atom.name}' takes A from registers"
     if result.major not in atom.b.majors:  # type: ignore[union-attr]
-        return f"K is not contiguous in {what}, as atom '{atom.name}' takes it"
+        return f"K is not contiguous in {operand}, as atom '{atom.name}' takes it"
     return ""
 
 
-def _register_error(what: str, type: TensorType, accumulator: LinearLayout, atom: MmaAtom, exchanged: bool) -> str:
-    if what != "A" or exchanged or not isinstance(atom.a, Fragment):
-        return f"atom '{atom.name}' takes {what} from shared memory"
+def _register_error(operand: str, type: TensorType, accumulator: LinearLayout, atom: MmaAtom, exchanged: bool) -> str:
+    if operand != "A" or exchanged or not isinstance(atom.a, Fragment):
+        return f"atom '{atom.name}' takes {operand} from shared memory"
     layout = layout_of(type)
     if not _is_repeated(layout, atom.a, whole=False):
         return f"the layout of A does not have the fragments of atom '{atom.name}'"

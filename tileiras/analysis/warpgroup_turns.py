@@ -27,7 +27,7 @@ THREADS = 2 * WARPGROUP * WARP_SIZE
 class Meeting(NamedTuple):
     """An event of a warpgroup at a barrier: its threads arrive, or wait for those of the other warpgroup."""
 
-    what: Literal["wait", "arrive"]
+    kind: Literal["wait", "arrive"]
     barrier: int
 
 

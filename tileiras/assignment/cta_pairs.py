@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import is_zero, operand_layout
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.dots_in_flight import accumulated_in_place
 from tileiras.analysis.function_pass import FunctionPass, functions_of, gpu_of
@@ -285,7 +286,7 @@ def _join(dot: Any, half: Value, halves: dict[Value, Value], target: Target) -> 
     dot.replace_all_uses_with(new.results)
     whole = dot.b
     dot.erase()
-    _erase_unused(whole)
+    erase_unused_sources(whole, _release)
 
 
 def _fragment_of_halves(dot: Any) -> LinearLayout:
@@ -358,11 +359,6 @@ def _wide(value: Value, builder: Builder) -> Value:
     return value
 
 
-def _erase_unused(value: Value) -> None:
-    """Erase the operations that defined a tile without uses."""
-    op = value.defining_op
-    if op is not None and not any(result.has_uses for result in op.results):
-        operands = op.operands[:1]
-        op.erase()
-        if not isinstance(op, tileas.TiledLoadOp):
-            _erase_unused(operands[0])
+def _release(op: Operation) -> list[Value]:
+    """The tile that a tile is made of; none for a load."""
+    return [] if isinstance(op, tileas.TiledLoadOp) else op.operands[:1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
@@ -67,7 +68,7 @@ class _Packing:
             unpack = tileas.UnpackOp(packed, dim=IntegerAttr(dim, i64), result=value.type)
             operands[number] = builder.insert(unpack).results[0]
             op.operands = operands
-            _erase_unused(value)
+            erase_unused_sources(value, _release)
 
     def _pack(self, value: Value, dim: int) -> Value:
         pack = self._packed.get((value, dim))
@@ -227,22 +228,11 @@ def _joined(value: Value, dim: int, builder: Builder) -> Value:
     return insert(reduce)
 
 
-def _erase_unused(value: Value) -> None:
-    """Erase an unused load, or the unused operations on its result."""
-    op = value.defining_op
-    if op is None or value.has_uses:
-        return
+def _release(op: Operation) -> list[Value] | None:
+    """The operands of an operation on elements that bytes replace; a load's token becomes that of the load of bytes."""
     if isinstance(op, tileas.TiledLoadOp):
         result = op.next
         assert isinstance(result, tileas.TiledLoadOp), "the load of bytes stands behind that of elements"
         op.result_token.replace_all_uses_with(result.result_token)
-        op.erase()
-    elif isinstance(op, tileas.PermuteOp):
-        operand = op.operand
-        op.erase()
-        _erase_unused(operand)
-    elif op.has_trait(Pure) and not op.regions:
-        operands = list(op.operands)
-        op.erase()
-        for operand in operands:
-            _erase_unused(operand)
+        return []
+    return list(op.operands) if op.has_trait(Pure) and not op.regions else None

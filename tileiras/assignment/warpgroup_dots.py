@@ -75,7 +75,7 @@ class WarpgroupDots:
         # yield.
         self._registers = registers_for_tiles(32 * num_warps)
         self._origins = origins
-        self._exchanged = ExchangedDots(lambda op, exchanged: self._plan(op, exchanged, []), self._taken)
+        self._exchanged = ExchangedDots(lambda op, exchanged: self._plan(op, exchanged, []), self._operand_layouts)
 
     def plan(self, op: aa.Dot, why: list[Reason]) -> WarpgroupPlan | None:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
@@ -83,7 +83,7 @@ class WarpgroupDots:
             return None
         return self._plan(op, op.c.type.shape[-2] < ROWS or self._exchanged.includes(op), why)
 
-    def _taken(self, op: aa.Dot) -> tuple[LinearLayout, LinearLayout] | None:
+    def _operand_layouts(self, op: aa.Dot) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts in which a dot takes A and B; None if warpgroups do not execute it."""
         plan = self.plan(op, [])
         return None if plan is None else (plan.a, plan.b)

@@ -56,9 +56,9 @@ def install(prefix: str) -> list[str]:
         *(f"-L{folder}" for folder in python["LIBPATH"]), *(f"-Wl,-rpath,{folder}" for folder in python["RPATH"]),
         *(f"-l{name}" for name in python["LIBS"]),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileError.at(None, f"{compiler} failed: {done.stderr.strip()}", ExitCode.CONFIGURATION)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise CompileError.at(None, f"{compiler} failed: {process.stderr.strip()}", ExitCode.CONFIGURATION)
     described = os.path.join(lib, "pkgconfig", "libtileiras.pc")
     write_atomically(described, _PKG_CONFIG.format(version=tileiras.__version__).encode())
     header, page = os.path.join(include, "tileiras.h"), os.path.join(manuals, "libtileiras.3")

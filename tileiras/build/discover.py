@@ -59,8 +59,8 @@ def exported_names(text: bytes) -> list[str] | None:
     except (SyntaxError, ValueError):
         return []
     for node in tree.body:
-        named = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == EXPORT_NAME for target in named):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == EXPORT_NAME for target in targets):
             value = getattr(node, "value", None)
             keys = value.keys if isinstance(value, ast.Dict) else [None]
             names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
@@ -92,7 +92,7 @@ def kernel_files(directory: str) -> list[str]:
     return result
 
 
-def _find_kernels(directory: str, below: str, found: list[str]) -> None:
+def _find_kernels(directory: str, below: str, kernels: list[str]) -> None:
     """Append the sources in a folder, then those in its subfolders; `below` is the prefix of their paths."""
     folders = []
     with os.scandir(directory) as entries:
@@ -103,12 +103,12 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
             kind = SUFFIXES.get(name[name.rfind(".") :])
             if kind is not None and entry.is_file():
                 if kind != PYTHON or exports(entry.path):
-                    found.append(below + name)
+                    kernels.append(below + name)
             elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
                 folders.append((entry.path, below + name + os.sep))
     for folder, prefix in folders:
         if not os.path.isfile(os.path.join(folder, "SConstruct")) and not is_build_directory(folder):
-            _find_kernels(folder, prefix, found)
+            _find_kernels(folder, prefix, kernels)
 
 
 def is_build_directory(folder: str) -> bool:

@@ -139,7 +139,7 @@ def default_session() -> Session:
     except ValueError as error:
         raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
     if result is None:
-        code = code_in_memory or CodeBase(memo=store.memo_path, known=store.fingerprints_path)
+        code = code_in_memory or CodeBase(memo=store.memo_path, log_path=store.fingerprints_path)
         result = _sessions[directory, mode] = Session(store, code)
     return result
 

@@ -41,20 +41,20 @@ def find(folder: str, target: str, entry: str) -> dict[str, str]:
     return {name: path for name, path in paths.items() if os.path.isfile(path)}
 
 
-def unused(folder: str, used: Sequence[str]) -> list[str]:
+def unused_files(folder: str, paths: Sequence[str]) -> list[str]:
     """The names of the files in a folder of overrides that no step has used."""
     suffixes = tuple(pipeline.stage(name).suffix for name in STAGES)
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    known = {os.path.abspath(path) for path in used}
+    absolute = {os.path.abspath(path) for path in paths}
     edited = [name for name in names if name.endswith(suffixes)]
-    return [name for name in edited if os.path.abspath(os.path.join(folder, name)) not in known]
+    return [name for name in edited if os.path.abspath(os.path.join(folder, name)) not in absolute]
 
 
-def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
-    """The artifacts of a step with the override `data` as its product; `made` are the artifacts of the stage's own
+def with_override(step: Step, data: bytes, artifacts: dict[str, bytes]) -> dict[str, bytes]:
+    """The artifacts of a step with the override `data` as its product; `artifacts` are the artifacts of the stage's own
     run, if it ran.  Raises CompileError, located in the override where possible."""
     assert step.override is not None
     name = os.path.relpath(step.override).replace(os.sep, "/")
@@ -63,13 +63,13 @@ def taken(step: Step, data: bytes, made: dict[str, bytes]) -> dict[str, bytes]:
     except UnicodeDecodeError:
         raise CompileError.at(None, f"{name} is no text", ExitCode.INVALID_INPUT) from None
     stage = step.stage
-    result = {**made, stage.suffix: data}
+    result = {**artifacts, stage.suffix: data}
     if stage.makes_module:
         result.update(_module(step, text, name))
     elif f"@{step.entry}" not in text and f'@"{step.entry}"' not in text and stage.name == "llvm":
         raise CompileError.at(None, f"{name} defines no function '{step.entry}'", ExitCode.INVALID_INPUT)
     elif stage.name == "ptx":
-        result[".json"] = _described(text, name, step, made[".json"])
+        result[".json"] = _metadata_of(text, name, step, artifacts[".json"])
     if stage.says_remarks(step.options):
         # The stage's remarks do not describe the override.
         result[stage.remark_suffix] = tileiras.diagnostics.remarks.remarks_json(())
@@ -92,13 +92,13 @@ def _module(step: Step, text: str, name: str) -> dict[str, bytes]:
     return {step.stage.suffix: units.module_text(module), step.stage.location_suffix: table.to_bytes()}
 
 
-def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
+def _metadata_of(text: str, name: str, step: Step, metadata: bytes) -> bytes:
     """NAME.json for edited PTX, with the launch shape taken from the PTX directives."""
     module = tileiras.codegen.ptx.parse(text, tileiras.ir.FileLineColLoc(name, 1, 1))
     entry = next((each for each in module.entries if each.name == step.entry), None)
     if entry is None:
         raise CompileError.at(None, f"{name} has no entry '{step.entry}'", ExitCode.INVALID_INPUT)
-    document = json.loads(made)
+    document = json.loads(metadata)
     document.update(target=module.target, ptx_version="{}.{}".format(*module.version))
     block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
     cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
@@ -108,7 +108,7 @@ def _described(text: str, name: str, step: Step, made: bytes) -> bytes:
     return tileiras.codegen.kernel_metadata.to_json(document).encode()
 
 
-def noted(metadata: bytes, stages: Sequence[str]) -> bytes:
+def with_overrides(metadata: bytes, stages: Sequence[str]) -> bytes:
     """NAME.json with the list of the overridden stages added."""
     document = json.loads(metadata)
     if any(pipeline.stage(name).suffix in units.DECIDED for name in stages):

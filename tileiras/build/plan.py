@@ -49,8 +49,8 @@ def plan(
     steps: list[Step] = []
     chain: list[Step] = []
 
-    def add(stage: str, given: str, base: str, wanted: Sequence[str], entry: str | None = None, tables=()) -> Step:
-        step = Step(pipeline.stage(stage), given, base, wanted, name, path, options, entry, tables)
+    def add(stage: str, input: str, base: str, suffixes: Sequence[str], entry: str | None = None, tables=()) -> Step:
+        step = Step(pipeline.stage(stage), input, base, suffixes, name, path, options, entry, tables)
         if chain:
             chain[-1].next = step
         chain.append(step)
@@ -64,8 +64,8 @@ def plan(
         if current == source:
             raise CompileError.at(None, f"emit=bytecode: {name} is not cuTile Python", ExitCode.CONFIGURATION)
         return Plan(steps, [current])
-    read = pipeline.stage("read")
-    own = [read.suffix, read.location_suffix]
+    read_stage = pipeline.stage("read")
+    own = [read_stage.suffix, read_stage.location_suffix]
     stems = {entry: "/" + units.file_stem(entry) for entry in entries}
     slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
     outputs = add("read", current, stem, own + slices).outputs
@@ -75,16 +75,16 @@ def plan(
     products = []
     for position, (entry, unit) in enumerate(stems.items()):
         current = outputs[2 + 2 * position]
-        beside = [stem + unit + read.location_suffix]
+        beside = [stem + unit + read_stage.location_suffix]
         if len(stems) > 1:
             # Entries are compiled in parallel, so none is the successor of `read`.
             chain.clear()
         edited = find(overrides, options["gpu-name"], entry)
         earlier: tuple[str, ...] = ()
         for row in pipeline.stages_between("tileaa", last.name):
-            wanted = row.artifacts(options)
+            suffixes = row.artifacts(options)
             tables = beside if pipeline.takes_module(row) else beside[-1:]
-            step = add(row.name, current, stem + unit, wanted, entry, tables)
+            step = add(row.name, current, stem + unit, suffixes, entry, tables)
             if row.name in edited:
                 if row.suffix in units.DECIDED:
                     pipeline.require_certificate(options, os.path.relpath(edited[row.name]))

@@ -21,7 +21,7 @@ from tileiras.support.named_tuple import NamedTuple
 class Step:
     """One stage applied to one unit."""
 
-    __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations",
+    __slots__ = ("stage", "input", "stem", "suffixes", "source_name", "source_path", "options", "entry", "locations",
                  "next", "override", "overridden")  # fmt: skip
 
     def __init__(
@@ -29,7 +29,7 @@ class Step:
         stage: Stage,
         input: str,
         stem: str,
-        wanted: Iterable[str],
+        suffixes: Iterable[str],
         source_name: str,
         source_path: str,
         options: CompileOptions,
@@ -41,7 +41,7 @@ class Step:
         """The file with the stage's input."""
         self.stem = stem
         """Path to which every suffix is appended: `build/sm_90/O3/saxpy` for a file, `.../saxpy/ENTRY` for an entry."""
-        self.wanted = tuple(wanted)
+        self.suffixes = tuple(suffixes)
         """The suffixes of the artifacts to write."""
         self.source_name = source_name
         self.source_path = source_path
@@ -60,13 +60,13 @@ class Step:
         """Whether two steps are equal except for `next`."""
         return all(
             getattr(self, name) == getattr(other, name)
-            for name in ("stage", "input", "stem", "wanted", "source_name", "source_path", "entry", "locations",
+            for name in ("stage", "input", "stem", "suffixes", "source_name", "source_path", "entry", "locations",
                          "override", "overridden")
         ) and dict(self.options) == dict(other.options)
 
     @property
     def outputs(self) -> list[str]:
-        return [self.stem + suffix for suffix in self.wanted]
+        return [self.stem + suffix for suffix in self.suffixes]
 
     @property
     def beside(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Step:
 class Outcome:
     """The result of a step: `error` is None if its artifacts were written."""
 
-    __slots__ = ("cached", "diagnostics", "error", "key", "made", "seconds")
+    __slots__ = ("cached", "diagnostics", "error", "key", "digests", "seconds")
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Outcome:
         """Duration of the stage's run; for a cached result, that of the original run."""
         self.key: str | None = None
         """The store key of the artifacts; None if the step's inputs could not be read."""
-        self.made: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
         """The digests of the artifacts that were written, by suffix."""
 
 
@@ -117,7 +117,7 @@ class Report(NamedTuple):
     code: int
     text: str
     seconds: float
-    made: Mapping[str, str] = {}
+    digests: Mapping[str, str] = {}
     """The digests of the artifacts that were written, by suffix."""
 
 
@@ -127,9 +127,9 @@ def read_beside(step: Step) -> dict[str, bytes]:
     return {suffix: content for suffix, content in result.items() if content is not None}
 
 
-def lie_there(step: Step, made: Mapping[str, str]) -> bool:
+def lie_there(step: Step, digests: Mapping[str, str]) -> bool:
     """Whether the artifacts of a step exist with the recorded digests."""
-    return all(digest_if_there(step.stem + suffix) == made.get(suffix, "") for suffix in step.wanted)
+    return all(digest_if_there(step.stem + suffix) == digests.get(suffix, "") for suffix in step.suffixes)
 
 
 def report(outcome: Outcome, step: Step) -> Report:
@@ -138,7 +138,7 @@ def report(outcome: Outcome, step: Step) -> Report:
     text = render(outcome.diagnostics, step) if outcome.diagnostics else ""
     return Report(
         step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.seconds,
-        outcome.made,
+        outcome.digests,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ FORMAT = 1
 
 SUFFIX = ".tune.json"
 
-_known: dict[tuple[bytes, bytes, str], CompileOptions] = {}
+_interned: dict[tuple[bytes, bytes, str], CompileOptions] = {}
 """Interned options: builds compare them by identity."""
 
 
@@ -39,7 +39,7 @@ def tuned(options: CompileOptions, source: str) -> CompileOptions:
     if data is None:
         return options
     key = (options.canonical(OPTIONS), data, path)
-    result = _known.get(key)
+    result = _interned.get(key)
     if result is None:
         entry = _options(data, path).get(options["gpu-name"], {})
         changes = {name: value for name, value in entry.items() if options[name] == OPTIONS[name].default}
@@ -47,7 +47,7 @@ def tuned(options: CompileOptions, source: str) -> CompileOptions:
             result = options.replace(**changes) if changes else options
         except CompileError as error:
             raise _wrong(path, error.diagnostics[0].message) from None
-        _known[key] = result
+        _interned[key] = result
     return result
 
 
@@ -69,11 +69,11 @@ def _options(data: bytes, path: str) -> dict[str, dict[str, Any]]:
 
 
 def _wrong(path: str, message: str) -> CompileError:
-    shown = os.path.relpath(path).replace(os.sep, "/")
-    return CompileError.at(tileiras.ir.location.FileLineColLoc(shown, 1, 1), message, ExitCode.CONFIGURATION)
+    name = os.path.relpath(path).replace(os.sep, "/")
+    return CompileError.at(tileiras.ir.location.FileLineColLoc(name, 1, 1), message, ExitCode.CONFIGURATION)
 
 
-def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> bytes:
+def text(earlier: bytes | None, target: str, options: Mapping[str, Any], best: Mapping[str, Any]) -> bytes:
     """The content of the file with new options for a target; those of other targets are taken from `earlier`."""
     rows: dict[str, Any] = {}
     result: dict[str, Any] = {}
@@ -84,5 +84,5 @@ def text(earlier: bytes | None, target: str, options: Mapping[str, Any], found: 
         except (ValueError, KeyError, TypeError):
             pass  # a damaged file is overwritten
     rows[target] = {lookup(name).name: value for name, value in sorted(options.items())}
-    result[target] = dict(found)
+    result[target] = dict(best)
     return (json.dumps({"format": FORMAT, "options": rows, "found": result}, indent=2, sort_keys=True) + "\n").encode()

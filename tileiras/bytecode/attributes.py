@@ -68,10 +68,10 @@ class Tables:
         self.constants = constants
         self._dense: dict[tuple[int, Any], DenseElementsAttr] = {}
 
-    def dense(self, cursor: Cursor, type: FloatType | cuda_tile.TileType, what: str) -> DenseElementsAttr:
+    def dense(self, cursor: Cursor, type: FloatType | cuda_tile.TileType, label: str) -> DenseElementsAttr:
         """The constant whose index is at `cursor`, as elements of `type` (a tile)."""
         start = cursor.pos
-        index = cursor.varint(f"{what} constant index")
+        index = cursor.varint(f"{label} constant index")
         size = len(self.constants) if self.constants is not None else 0
         if index >= size:
             cursor.fail(f"constant index {index} out of bounds", start)
@@ -117,26 +117,26 @@ def _widen_tf32(raw: bytes) -> bytes:
 Reader = Callable[[Tables, Cursor, str, Any], Any]
 
 
-def _read_string(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> StringAttr:
-    return StringAttr(tables.strings.read(cursor, what))
+def _read_string(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> StringAttr:
+    return StringAttr(tables.strings.read(cursor, label))
 
 
-def _read_symbol(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> SymbolRefAttr:
+def _read_symbol(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> SymbolRefAttr:
     start = cursor.pos
-    name = tables.strings.read(cursor, what)
+    name = tables.strings.read(cursor, label)
     if not name:
         cursor.fail("empty symbol reference is invalid", start)
     return SymbolRefAttr(name)
 
 
-def _read_bool(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> IntegerAttr:
-    return IntegerAttr(cursor.byte(what) != 0, i1)
+def _read_bool(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> IntegerAttr:
+    return IntegerAttr(cursor.byte(label) != 0, i1)
 
 
 def _read_dense_of_result(
-    tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None
+    tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None
 ) -> DenseElementsAttr:
-    return tables.dense(cursor, results[0] if results else tables.types.read(cursor, what), what)
+    return tables.dense(cursor, results[0] if results else tables.types.read(cursor, label), label)
 
 
 TYPED = (IntegerAttr, FloatAttr, DenseElementsAttr)
@@ -144,13 +144,13 @@ TYPED = (IntegerAttr, FloatAttr, DenseElementsAttr)
 
 
 def _read_array(
-    tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None, depth: int = 0,
+    tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None, depth: int = 0,
     of: type | tuple[type, ...] = TYPED,
 ) -> ArrayAttr:  # fmt: skip
     elements = []
-    for number in range(cursor.count(f"elements of {what}")):
+    for number in range(cursor.count(f"elements of {label}")):
         start = cursor.pos
-        element = read_tagged(tables, cursor, f"element {number} of {what}", depth + 1)
+        element = read_tagged(tables, cursor, f"element {number} of {label}", depth + 1)
         if not isinstance(element, of):
             cursor.fail("ArrayAttr contains non-TypedAttr elements or is null", start)
         elements.append(element)
@@ -160,14 +160,14 @@ def _read_array(
 def _read_dictionary(
     tables: Tables,
     cursor: Cursor,
-    what: str,
+    label: str,
     results: Sequence[Type] | None,
     depth: int = 0,
 ) -> DictAttr:
     items: dict[str, Any] = {}
-    for number in range(cursor.count(f"entries of {what}", 2)):
+    for number in range(cursor.count(f"entries of {label}", 2)):
         start = cursor.pos
-        key = tables.strings.read(cursor, f"key of entry {number} of {what}")
+        key = tables.strings.read(cursor, f"key of entry {number} of {label}")
         if not key:
             cursor.fail(f"invalid empty attribute name for DictionaryAttr element {number}", start)
         if key in items:
@@ -179,23 +179,23 @@ def _read_dictionary(
 def _read_hints(
     tables: Tables,
     cursor: Cursor,
-    what: str,
+    label: str,
     results: Sequence[Type] | None,
     depth: int = 0,
 ) -> Any:
     start = cursor.pos
     hints = lookup_attribute("cuda_tile.optimization_hints")
-    entries = _read_dictionary(tables, cursor, what, results, depth)
+    entries = _read_dictionary(tables, cursor, label, results, depth)
     return _checked(cursor, start, hints, entries)
 
 
-def _read_predicate(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> Any:
-    return read_tagged(tables, cursor, what)
+def _read_predicate(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> Any:
+    return read_tagged(tables, cursor, label)
 
 
 def _integer_reader(type: IntegerType) -> Reader:
-    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> IntegerAttr:
-        return _read_integer(cursor, type, what)
+    def read(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> IntegerAttr:
+        return _read_integer(cursor, type, label)
 
     return read
 
@@ -203,9 +203,9 @@ def _integer_reader(type: IntegerType) -> Reader:
 def _integers_reader(element: IntegerType, width: int) -> Reader:
     forbidden = FORBIDDEN_ELEMENTS.get(width, ())
 
-    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> DenseArrayAttr:
+    def read(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> DenseArrayAttr:
         start = cursor.pos
-        values = cursor.integers(width, what)
+        values = cursor.integers(width, label)
         for value in values:
             if value in forbidden:
                 cursor.fail(f"array contains unsupported value {value}", start)
@@ -221,9 +221,9 @@ def _enum_reader(enum: type[EnumAttr]) -> Reader:
     since = {number: Version.parse(enum.case_since[k]) for k, number in enum.cases.items() if k in enum.case_since}
     enum_since = Version.parse(enum.since) if enum.since else None
 
-    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> Any:
+    def read(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> Any:
         start = cursor.pos
-        number = cursor.varint(what)
+        number = cursor.varint(label)
         entry = by_number.get(number)
         if entry is None:
             cursor.fail(f"invalid integer value for enum type: {number}", start)
@@ -286,35 +286,35 @@ def reader_of(constraint: AnyConstraint) -> Reader:
 
 
 def read_tagged(
-    tables: Tables, cursor: Cursor, what: str, depth: int = 0, of: type | tuple[type, ...] = TYPED
+    tables: Tables, cursor: Cursor, label: str, depth: int = 0, of: type | tuple[type, ...] = TYPED
 ) -> Any:
     """A self-contained attribute: tag, then contents; `of` are the classes of an array's elements."""
     start = cursor.pos
-    tag = cursor.varint(f"AttributeTag of {what}")
+    tag = cursor.varint(f"AttributeTag of {label}")
     if depth > MAX_NESTING:
         cursor.fail(f"attributes are nested more than {MAX_NESTING} deep", start)
     if tag == INTEGER:
-        type = tables.types.read(cursor, f"type of {what}")
+        type = tables.types.read(cursor, f"type of {label}")
         if not isinstance(type, IntegerType):
             cursor.fail("failed to read valid IntegerType for IntegerAttr", start)
-        return _read_integer(cursor, type, what)
+        return _read_integer(cursor, type, label)
     if tag == BOOL:
-        return _read_bool(tables, cursor, what, None)
+        return _read_bool(tables, cursor, label, None)
     if tag == DICTIONARY:
-        return _read_dictionary(tables, cursor, what, None, depth)
+        return _read_dictionary(tables, cursor, label, None, depth)
     if tag == HINTS:
-        return _read_hints(tables, cursor, what, None, depth)
+        return _read_hints(tables, cursor, label, None, depth)
     if tag == FLOAT:
-        type = tables.types.read(cursor, f"type of {what}")
+        type = tables.types.read(cursor, f"type of {label}")
         if not isinstance(type, FloatType):
             cursor.fail("failed to read valid FloatType for FloatAttr", start)
-        return _read_float(cursor, type, what)
+        return _read_float(cursor, type, label)
     if tag == TYPE:
-        return tables.types.read(cursor, what)
+        return tables.types.read(cursor, label)
     if tag == STRING:
-        return _read_string(tables, cursor, what, None)
+        return _read_string(tables, cursor, label, None)
     if tag == ARRAY:
-        return _read_array(tables, cursor, what, None, depth, of)
+        return _read_array(tables, cursor, label, None, depth, of)
     if tag == DIV_BY:
         divisor = cursor.varint("divisor for DivByAttr")
         every, along = _read_optional_pair(cursor, "DivByAttr", ("'every'", "'along'"))
@@ -323,29 +323,29 @@ def read_tagged(
         lower, upper = _read_optional_pair(cursor, "BoundedAttr", ("lower bound", "upper bound"))
         return _checked(cursor, start, lookup_attribute("cuda_tile.bounded"), lower, upper)
     if tag == SAME_ELEMENTS:
-        values = BY_VALUE_TYPE[DenseArrayAttr, i64](tables, cursor, what, None)
+        values = BY_VALUE_TYPE[DenseArrayAttr, i64](tables, cursor, label, None)
         return _checked(cursor, start, lookup_attribute("cuda_tile.same_elements"), values.elements)
     if tag == DENSE:
         cursor.fail("unknown DenseElementsAttr based Attr", start)
     cursor.fail(f"unsupported AttributeTag {tag} for self-contained attribute", start)
 
 
-def _read_integer(cursor: Cursor, type: IntegerType, what: str) -> IntegerAttr:
+def _read_integer(cursor: Cursor, type: IntegerType, label: str) -> IntegerAttr:
     start = cursor.pos
     if type.width == 1:
-        return IntegerAttr(cursor.byte(what) != 0, type)
-    value = cursor.varint(what)
+        return IntegerAttr(cursor.byte(label) != 0, type)
+    value = cursor.varint(label)
     if value >> type.width:
         cursor.fail(f"value {value} does not fit in {type.width} bits", start)
     return IntegerAttr(value, type)
 
 
-def _read_float(cursor: Cursor, type: FloatType, what: str) -> FloatAttr:
+def _read_float(cursor: Cursor, type: FloatType, label: str) -> FloatAttr:
     """Up to 8 bits are a byte, more are a zigzag integer."""
     start = cursor.pos
     semantics = type.semantics
     width = semantics.exponent_bits + semantics.mantissa_bits + semantics.has_sign
-    bits = cursor.byte(what) if width <= 8 else cursor.signed_varint(what) & 0xFFFF_FFFF_FFFF_FFFF
+    bits = cursor.byte(label) if width <= 8 else cursor.signed_varint(label) & 0xFFFF_FFFF_FFFF_FFFF
     if bits >> width:
         cursor.fail(f"value {bits} does not fit in {width} bits", start)
     return FloatAttr(bits, type)

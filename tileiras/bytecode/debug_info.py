@@ -109,13 +109,13 @@ class DebugInfo:
         return UNKNOWN_LOC
 
     def _child(
-        self, run: Cursor, what: str, owner: str, classes: type[Attribute] | tuple[type[Attribute], ...]
+        self, run: Cursor, label: str, owner: str, classes: type[Attribute] | tuple[type[Attribute], ...]
     ) -> Any:
         start = run.pos
-        index = run.varint(f"{what} attribute when parsing {owner}")
+        index = run.varint(f"{label} attribute when parsing {owner}")
         entry = self.entry(index, run)
         if not isinstance(entry, classes):
-            run.fail(f"failed to read {what} attribute when parsing {owner}", start)
+            run.fail(f"failed to read {label} attribute when parsing {owner}", start)
         return entry
 
 
@@ -148,9 +148,9 @@ class BytecodeOffsets:
         return BytecodeLoc(cursor.filename, cursor.section, cursor.base + start)
 
 
-def _position(run: Cursor, what: str) -> int:
+def _position(run: Cursor, label: str) -> int:
     """A line or column: 32 bits wide, as the vendor's reader keeps them."""
-    return run.varint(what) & 0xFFFFFFFF
+    return run.varint(label) & 0xFFFFFFFF
 
 
 @functools.cache

@@ -44,14 +44,14 @@ class Cursor:
     def remaining(self) -> int:
         return len(self.data) - self.pos
 
-    def byte(self, what: str = "byte") -> int:
+    def byte(self, label: str = "byte") -> int:
         pos = self.pos
         if pos >= len(self.data):
-            self.fail(f"failed to read {what}: unexpected end of data")
+            self.fail(f"failed to read {label}: unexpected end of data")
         self.pos = pos + 1
         return self.data[pos]
 
-    def varint(self, what: str = "integer") -> int:
+    def varint(self, label: str = "integer") -> int:
         """An unsigned LEB128 integer of at most 64 bits in its shortest form.
 
         A tenth byte may carry more than bit 63; the bits above are dropped, as the reference reader does (front ends
@@ -64,9 +64,9 @@ class Cursor:
             if byte < 0x80:
                 self.pos = pos + 1
                 return byte
-        return self._long_varint(what)
+        return self._long_varint(label)
 
-    def _long_varint(self, what: str) -> int:
+    def _long_varint(self, label: str) -> int:
         data = self.data
         start = pos = self.pos
         limit = min(len(data), start + 10)
@@ -77,57 +77,57 @@ class Cursor:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if byte == 0 and pos - start > 1:
-                    self.fail(f"failed to read {what}: non-canonical VarInt", start)
+                    self.fail(f"failed to read {label}: non-canonical VarInt", start)
                 self.pos = pos
                 return value & ALL_ONES_64
             shift += 7
         reason = "VarInt longer than 64 bits" if pos - start == 10 else "unexpected end of data"
-        self.fail(f"failed to read {what}: {reason}", start)
+        self.fail(f"failed to read {label}: {reason}", start)
 
-    def signed_varint(self, what: str = "integer") -> int:
+    def signed_varint(self, label: str = "integer") -> int:
         """A zigzag integer, as the signed value of 64 bits."""
-        value = self.varint(what)
+        value = self.varint(label)
         return (value >> 1) ^ -(value & 1)
 
-    def count(self, what: str, smallest: int = 1) -> int:
+    def count(self, label: str, smallest: int = 1) -> int:
         """A number of things that take at least `smallest` bytes each, checked against the bytes that are left."""
         start = self.pos
-        number = self.varint(f"number of {what}")
+        number = self.varint(f"number of {label}")
         limit = (len(self.data) - self.pos) // smallest
         if number > limit:
             self.fail(
-                f"number of {what} ({number}) exceeds the maximum of {limit} that can fit in the remaining payload of "
+                f"number of {label} ({number}) exceeds the maximum of {limit} that can fit in the remaining payload of "
                 f"{self.remaining} bytes.",
                 start,
             )
         return number
 
-    def take(self, length: int, what: str) -> bytes:
+    def take(self, length: int, label: str) -> bytes:
         pos = self.pos
         end = pos + length
         if end > len(self.data):
-            self.fail(f"failed to read {what}: {length} bytes exceed the remaining {self.remaining}")
+            self.fail(f"failed to read {label}: {length} bytes exceed the remaining {self.remaining}")
         self.pos = end
         return self.data[pos:end]
 
-    def align(self, alignment: int, what: str) -> None:
+    def align(self, alignment: int, label: str) -> None:
         """Skip padding up to a multiple of `alignment` from the start of this run."""
         padding = -self.pos % alignment
         if padding > self.remaining:
-            self.fail(f"failed to skip padding before {what}: unexpected end of data")
+            self.fail(f"failed to skip padding before {label}: unexpected end of data")
         self.pos += padding
 
-    def integers(self, width: int, what: str) -> tuple[int, ...]:
+    def integers(self, width: int, label: str) -> tuple[int, ...]:
         """A count and that many little-endian signed integers of `width` bytes."""
-        number = self.count(what, width)
-        raw = self.take(number * width, what)
+        number = self.count(label, width)
+        raw = self.take(number * width, label)
         from_bytes = int.from_bytes
         return tuple([from_bytes(raw[at : at + width], "little", signed=True) for at in range(0, len(raw), width)])
 
-    def offsets(self, number: int, width: int, what: str) -> tuple[int, ...]:
+    def offsets(self, number: int, width: int, label: str) -> tuple[int, ...]:
         """`number` little-endian unsigned integers of `width` bytes (4 or 8), aligned to their width."""
         import struct
 
-        self.align(width, what)
-        raw = self.take(number * width, what)
+        self.align(width, label)
+        raw = self.take(number * width, label)
         return struct.unpack(f"<{number}{'I' if width == 4 else 'Q'}", raw)

@@ -130,17 +130,17 @@ class ByteTable:
 
     __slots__ = ("cursor", "starts", "data_start")
 
-    def __init__(self, cursor: Cursor, width: int, what: str) -> None:
-        number = cursor.count(what, width)
+    def __init__(self, cursor: Cursor, width: int, label: str) -> None:
+        number = cursor.count(label, width)
         self.cursor = cursor
-        self.starts = cursor.offsets(number, width, f"{what} offsets") if number else ()
+        self.starts = cursor.offsets(number, width, f"{label} offsets") if number else ()
         self.data_start = cursor.pos
         size = cursor.remaining
         previous = 0
         for index, start in enumerate((*self.starts, size)):
             if start < previous:
-                where = f"end ({start}) is less than start ({previous}) for {what} {index - 1}"
-                cursor.fail(f"invalid {what} start indices: {where}")
+                where = f"end ({start}) is less than start ({previous}) for {label} {index - 1}"
+                cursor.fail(f"invalid {label} start indices: {where}")
             previous = start
         # Ascending and closed by `size`, so every run lies inside the data.
 
@@ -164,14 +164,14 @@ class StringTable:
         self.table = ByteTable(cursor, 4, "strings")
         self._cache: dict[int, str] = {}
 
-    def read(self, cursor: Cursor, what: str) -> str:
+    def read(self, cursor: Cursor, label: str) -> str:
         """The string whose index is at `cursor`."""
         start = cursor.pos
-        index = cursor.varint(what)
+        index = cursor.varint(label)
         result = self._cache.get(index)
         if result is None:
             if index >= len(self.table):
-                cursor.fail(f"failed to read {what}: string index {index} out of bounds", start)
+                cursor.fail(f"failed to read {label}: string index {index} out of bounds", start)
             run = self.table.run(index)
             result = run.data.decode("utf-8", "surrogateescape")
             self._cache[index] = result

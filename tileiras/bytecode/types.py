@@ -124,12 +124,12 @@ class TypeTable:
         self.types: list[Any] = [None] * self.size
         self._open: list[int] = []
 
-    def read(self, cursor: Cursor, what: str) -> Any:
+    def read(self, cursor: Cursor, label: str) -> Any:
         """The type whose index is at `cursor`."""
         start = cursor.pos
-        index = cursor.varint(what)
+        index = cursor.varint(label)
         if index >= self.size:
-            cursor.fail(f"failed to get {what}: type index {index} out of bounds (size={self.size})", start)
+            cursor.fail(f"failed to get {label}: type index {index} out of bounds (size={self.size})", start)
         return self.types[index] or self._load(index, cursor, start)
 
     def _load(self, index: int, cursor: Cursor, start: int) -> Any:
@@ -192,9 +192,9 @@ class TypeTable:
             run.fail(f"type '{name}' requires bytecode version {since}+, file version is {self.version}", 0)
 
 
-def _read_enum(table: TypeTable, run: Cursor, enum: str, what: str) -> Any:
+def _read_enum(table: TypeTable, run: Cursor, enum: str, label: str) -> Any:
     start = run.pos
-    number = run.varint(what)
+    number = run.varint(label)
     result = lookup_attribute(enum).from_number(number)  # type: ignore[union-attr]
     if result is None:
         run.fail(f"invalid integer value for enum type: {number}", start)
@@ -204,26 +204,26 @@ def _read_enum(table: TypeTable, run: Cursor, enum: str, what: str) -> Any:
     return result
 
 
-def _read_uint32(table: TypeTable, run: Cursor, what: str) -> int:
+def _read_uint32(table: TypeTable, run: Cursor, label: str) -> int:
     start = run.pos
-    value = run.varint(what)
+    value = run.varint(label)
     if value >> 32:
-        run.fail(f"{what} value {value} exceeds uint32_t range", start)
+        run.fail(f"{label} value {value} exceeds uint32_t range", start)
     return value
 
 
-def _read_tensor_view(table: TypeTable, run: Cursor, what: str) -> Any:
+def _read_tensor_view(table: TypeTable, run: Cursor, label: str) -> Any:
     start = run.pos
-    tensor_view = table.read(run, f"{what} type")
+    tensor_view = table.read(run, f"{label} type")
     if not isinstance(tensor_view, lookup_type("cuda_tile.tensor_view")):  # type: ignore[arg-type]
         run.fail(f"expected TensorViewType but got {tensor_view}", start)
     return tensor_view
 
 
 _READERS: dict[str, Callable[[TypeTable, Cursor, str], Any]] = {
-    "type": lambda table, run, what: table.read(run, f"{what} type"),
+    "type": lambda table, run, label: table.read(run, f"{label} type"),
     "tensor_view": _read_tensor_view,
-    "i64s": lambda table, run, what: run.integers(8, what),
-    "i32s": lambda table, run, what: run.integers(4, what),
+    "i64s": lambda table, run, label: run.integers(8, label),
+    "i32s": lambda table, run, label: run.integers(4, label),
     "uint": _read_uint32,
 }

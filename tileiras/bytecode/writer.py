@@ -416,13 +416,13 @@ class _WritePlan:
             value = getattr(op, field.name)
             if value is None or value is field.default_of(op):
                 continue
-            what = f"optional {field.kind} '{field.name}' is provided but requires bytecode version"
+            subject = f"optional {field.kind} '{field.name}' is provided but requires bytecode version"
             if field.kind == "attribute" and field.default is not None:
                 raise VerifyError(
                     f"attribute '{field.name}' requires bytecode version {field.since}+, but targeting {version}",
                     prefix=False,
                 )
-            raise VerifyError(f"{what} {field.since}, targeting {version}", prefix=False)
+            raise VerifyError(f"{subject} {field.since}, targeting {version}", prefix=False)
         results = op.results
         if not self.newer_results:
             return results

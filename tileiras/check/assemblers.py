@@ -48,11 +48,11 @@ def find(word: str) -> Assembler:
     for each in installed:
         if f"{each.version}.".startswith(f"{word}."):
             return each
-    known = ", ".join(dict.fromkeys(each.version for each in installed)) or "none"
+    versions = ", ".join(dict.fromkeys(each.version for each in installed)) or "none"
     note = Diagnostic.note(
         None, "one that is elsewhere is named by its path: --ptxas-versions 13.0,./cuda-12.9/bin/ptxas"
     )
-    raise CompileError.at(None, f"ptxas {word} is not installed; installed: {known}", ExitCode.CONFIGURATION, [note])
+    raise CompileError.at(None, f"ptxas {word} is not installed; installed: {versions}", ExitCode.CONFIGURATION, [note])
 
 
 def compare(ptx: str, chip: str, opt_level: int, assemblers: Sequence[Assembler]) -> list[Function]:
@@ -64,7 +64,7 @@ def compare(ptx: str, chip: str, opt_level: int, assemblers: Sequence[Assembler]
         try:
             items.append(ptxas.assemble(ptx, chip, opt_level=opt_level, options=flags, ptxas=each.path))
         except CompileError as error:
-            raise CompileError([_named(item, each) for item in error.diagnostics], error.code) from None
+            raise CompileError([_with_version(item, each) for item in error.diagnostics], error.code) from None
     codes = [_code(each.cubin) for each in items]
     return [
         Function(
@@ -76,7 +76,7 @@ def compare(ptx: str, chip: str, opt_level: int, assemblers: Sequence[Assembler]
     ]  # fmt: skip
 
 
-def _named(diagnostic: Diagnostic, by: Assembler) -> Diagnostic:
+def _with_version(diagnostic: Diagnostic, by: Assembler) -> Diagnostic:
     message = f"ptxas {by.version}: {diagnostic.message}"
     return Diagnostic(diagnostic.severity, diagnostic.location, message, diagnostic.notes)
 
@@ -125,8 +125,8 @@ def table(functions: Sequence[Function], assemblers: Sequence[Assembler]) -> str
         for name in RESOURCES:
             values = [None if each is None else getattr(each, name) for each in function.resources]
             if any(value is not None for value in values):
-                rows.append((f"  {name.replace('_', ' ')}", *map(_shown, values)))
-        rows.append(("  instructions", *map(_shown, function.instructions)))
+                rows.append((f"  {name.replace('_', ' ')}", *map(_text, values)))
+        rows.append(("  instructions", *map(_text, function.instructions)))
         rows.append(("  machine code", "", *[""] * (len(assemblers) - 2), _difference(function)))
     different = [each.name for each in functions if each.differs]
     widths = [max(len(row[column]) for row in rows) for column in range(len(assemblers) + 1)]
@@ -134,7 +134,7 @@ def table(functions: Sequence[Function], assemblers: Sequence[Assembler]) -> str
     return "\n".join(lines) + f"\n\nfunctions that differ: {', '.join(different) or 'none'}"
 
 
-def _shown(value: int | None) -> str:
+def _text(value: int | None) -> str:
     return "not known" if value is None else str(value)
 
 

@@ -53,7 +53,7 @@ class Snapshots(PassInstrumentation):
     """Keeps a copy of the module after each pass that changes it."""
 
     def __init__(self) -> None:
-        self.kept: list[Snapshot] = []
+        self.entries: list[Snapshot] = []
         self.passes = 0
         self._text = ""
 
@@ -62,7 +62,7 @@ class Snapshots(PassInstrumentation):
         text = print_op(op)
         if text != self._text:
             self._text = text
-            self.kept.append(Snapshot(self.passes, name, op.clone({})))
+            self.entries.append(Snapshot(self.passes, name, op.clone({})))
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Suspect:
 
 def blame(suspect: Suspect, launch: Fitted) -> Blame:
     """Which pass is at fault for a launch that is wrong."""
-    taken = Snapshots()
+    snapshots = Snapshots()
     result = checked_options(suspect.gpu_name, suspect.opt_level, {"lineinfo": True, **suspect.options})
     with contextlib.redirect_stderr(io.StringIO()):
-        compile_with(suspect.source, result, "tileas", entry=suspect.entry, instrumentation=[taken])
-    return _Search(suspect, launch, taken.kept).run()
+        compile_with(suspect.source, result, "tileas", entry=suspect.entry, instrumentation=[snapshots])
+    return _Search(suspect, launch, snapshots.entries).run()
 
 
 @dataclass
@@ -114,11 +114,11 @@ class _Search:
         self.reference = self._interpreted(Coverage(entry))
         self.entry = entry
 
-    def _interpreted(self, coverage: Coverage, **given: Any) -> Reference:
+    def _interpreted(self, coverage: Coverage, **keywords: Any) -> Reference:
         suspect = self.suspect
         narrow = sums_narrowly(suspect.gpu_name)
         return interpreted(
-            suspect.module, suspect.entry, self.launch, coverage, suspect.options, narrow_f8=narrow, **given
+            suspect.module, suspect.entry, self.launch, coverage, suspect.options, narrow_f8=narrow, **keywords
         )  # fmt: skip
 
     def run(self) -> Blame:
@@ -157,19 +157,19 @@ class _Search:
     def _compared(self, arguments: Sequence[Any], memory: TrackedMemory) -> _Outcome:
         results = [*arguments, *(each.array for each in self.launch.behind)]
         for position, element in self.launch.elements(self.suspect.facts):
-            got, wanted = results[position], self.reference.arguments[position]
-            wrong, _, bound = differences(element, got, wanted, self.reference, position)
+            got, correct = results[position], self.reference.arguments[position]
+            wrong, _, bound = differences(element, got, correct, self.reference, position)
             machine = self.reference.machine
             if wrong.any() and machine.is_ordered():
                 wrong = wrong & ~varies(self.reference, self._again, position, got).explained
             if wrong.any():
                 first = int(np.flatnonzero(wrong)[0])
-                result = (position, first, got.reshape(-1)[first], wanted.reshape(-1)[first], bound(first))
+                result = (position, first, got.reshape(-1)[first], correct.reshape(-1)[first], bound(first))
                 return _Outcome(None, result, self._writer(memory, got, first))
         return _Outcome()
 
-    def _again(self, **given: Any) -> Reference:
-        return self._interpreted(Coverage(self.entry), **given)
+    def _again(self, **keywords: Any) -> Reference:
+        return self._interpreted(Coverage(self.entry), **keywords)
 
     def _writer(self, memory: TrackedMemory, array: np.ndarray, element: int) -> Operation | None:
         root = array
@@ -184,10 +184,10 @@ class _Search:
         self, right: Snapshot | None, skipped: Sequence[Snapshot], snapshot: Snapshot, outcome: _Outcome
     ) -> Blame:
         operation, how = self._operation(right, snapshot, outcome)
-        named = f"pass '{snapshot.name}' (number {snapshot.number})"
+        subject = f"pass '{snapshot.name}' (number {snapshot.number})"
         if skipped:
             between = ", ".join(f"'{each.name}'" for each in (*skipped, snapshot))
-            named = f"one of the passes {between}, between which the module cannot be executed,"
+            subject = f"one of the passes {between}, between which the module cannot be executed,"
         match = re.match(r"'([\w.]+)' op", _message(outcome.error))
         name = operation.name if operation is not None else match[1] if match is not None else ""
         where = place(operation) if operation is not None else ""
@@ -195,38 +195,38 @@ class _Search:
             position = outcome.error.diagnostic.location.resolve()
             where = "" if position is None else f"{position.filename}:{position.line}:{position.column}"
         before = "the source" if right is None else f"the output of '{right.name}'"
-        message = f"{named} is at fault: {before} is right, and behind it {how}"
+        message = f"{subject} is at fault: {before} is right, and behind it {how}"
         return Blame("pass", snapshot.name, snapshot.number, name, where, message)
 
     def _operation(self, right: Snapshot | None, snapshot: Snapshot, outcome: _Outcome) -> tuple[Operation | None, str]:
         if outcome.error is not None:
             return None, _message(outcome.error)
         assert outcome.wrong is not None
-        position, element, got, wanted, bound = outcome.wrong
-        shown = f"element {element} of argument {position} is {got} instead of {wanted}{bound}"
+        position, element, got, correct, bound = outcome.wrong
+        difference = f"element {element} of argument {position} is {got} instead of {correct}{bound}"
         differing = self._first_value(right, snapshot)
         if differing is not None:
-            return differing, f"'{differing.name}' gives another value; {shown}"
+            return differing, f"'{differing.name}' gives another value; {difference}"
         if outcome.writer is not None:
-            return outcome.writer, f"'{outcome.writer.name}' stores another value; {shown}"
-        meant = self._writer(self.reference.memory, self.reference.arguments[position], element)
-        return meant, f"no operation stores the element; {shown}"
+            return outcome.writer, f"'{outcome.writer.name}' stores another value; {difference}"
+        writer = self._writer(self.reference.memory, self.reference.arguments[position], element)
+        return writer, f"no operation stores the element; {difference}"
 
     def _first_value(self, right: Snapshot | None, snapshot: Snapshot) -> Operation | None:
         """The first operation whose value no operation of the same line, name and shape had before the pass."""
         if right is None or right.module.name == "cuda_tile.module" or snapshot.module.name == "cuda_tile.module":
             return None
         before, behind = (self._values(each) for each in (right, snapshot))
-        known: dict[Any, set[int]] = {}
+        digests: dict[Any, set[int]] = {}
         for _, key, digest in before:
-            known.setdefault(key, set()).add(digest)
-        return next((op for op, key, digest in behind if digest not in known.get(key, {digest})), None)
+            digests.setdefault(key, set()).add(digest)
+        return next((op for op, key, digest in behind if digest not in digests.get(key, {digest})), None)
 
     def _values(self, snapshot: Snapshot) -> list[tuple[Operation, Any, int]]:
         machines: list[_Watched] = []
 
-        def machine(*given: Any) -> _Watched:
-            machines.append(_Watched(*given))
+        def machine(*arguments: Any) -> _Watched:
+            machines.append(_Watched(*arguments))
             machines[-1].events = []
             return machines[-1]
 

@@ -151,8 +151,8 @@ def _power_by_multiplications(values: Values, low: np.ndarray, high: np.ndarray,
     takes the reciprocal for a negative exponent, of a power that may be infinite where the result is subnormal."""
     count = np.abs(np.asarray(values[1]).astype(np.int64))
     low, high = widen(low, count, keyword)[0], widen(high, count, keyword)[1]
-    lost = np.minimum(np.abs(low), np.abs(high)) <= 2 * np.ldexp(1.0, FLOAT_SEMANTICS[keyword].smallest_exponent)
-    return Bounds(np.where(lost, np.minimum(low, 0.0), low), np.where(lost, np.maximum(high, 0.0), high))
+    underflows = np.minimum(np.abs(low), np.abs(high)) <= 2 * np.ldexp(1.0, FLOAT_SEMANTICS[keyword].smallest_exponent)
+    return Bounds(np.where(underflows, np.minimum(low, 0.0), low), np.where(underflows, np.maximum(high, 0.0), high))
 
 
 def _function_ulps(op: Operation, name: str, keyword: str, ends: Sequence[Bounds]) -> Any:
@@ -200,11 +200,11 @@ def order(
     name, ends = op.name.partition(".")[2], _ends(values, bounds)
     fixed = _fixed(ends)
     if name in ("maxf", "minf"):
-        chosen = np.fmax if name == "maxf" else np.fmin
-        low, high = chosen(ends[0].low, ends[1].low), chosen(ends[0].high, ends[1].high)
+        pick = np.fmax if name == "maxf" else np.fmin
+        low, high = pick(ends[0].low, ends[1].low), pick(ends[0].high, ends[1].high)
         if "propagate_nan" in op.attributes:
-            lost = (is_anything(ends[0]) | is_anything(ends[1])) & ~fixed
-            low, high = np.where(lost, -np.inf, low), np.where(lost, np.inf, high)
+            unbounded = (is_anything(ends[0]) | is_anything(ends[1])) & ~fixed
+            low, high = np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high)
         return settle(low, high, result, fixed)
     low, high = ends[0]
     if name == "absf":
@@ -214,8 +214,8 @@ def order(
         low, high = -high, -low
     else:
         low, high = (np.floor(low), np.floor(high)) if name == "floor" else (np.ceil(low), np.ceil(high))
-    lost = is_anything(ends[0])
-    return settle(np.where(lost, -np.inf, low), np.where(lost, np.inf, high), result, fixed)
+    unbounded = is_anything(ends[0])
+    return settle(np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high), result, fixed)
 
 
 # -- comparisons, truth values, integers -----------------------------------------------------------------------------
@@ -231,18 +231,18 @@ def compare(
     machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
 ) -> Bounds | None:
     if op.name == "cuda_tile.cmpi" and attribute(op, "signedness", "signed") != "signed":
-        known = _fixed(_ends(values, bounds))
+        certain = _fixed(_ends(values, bounds))
     else:
         left, right = _ends(values, bounds)
-        lost = (is_anything(left) & ~is_point(left)) | (is_anything(right) & ~is_point(right))
+        unbounded = (is_anything(left) & ~is_point(left)) | (is_anything(right) & ~is_point(right))
         holds = _LESS.get(op.attributes["comparison_predicate"].value)
         if holds is None:
-            known = (left.high < right.low) | (right.high < left.low) | (is_point(left) & is_point(right))
+            certain = (left.high < right.low) | (right.high < left.low) | (is_point(left) & is_point(right))
         else:
-            known = holds(left.low, right.high) == holds(left.high, right.low)
-        known = (known & ~lost) | (is_point(left) & is_point(right))
+            certain = holds(left.low, right.high) == holds(left.high, right.low)
+        certain = (certain & ~unbounded) | (is_point(left) & is_point(right))
     truth = np.asarray(result).astype(np.float64)
-    return None if known.all() else Bounds(np.where(known, truth, 0.0), np.where(known, truth, 1.0))
+    return None if certain.all() else Bounds(np.where(certain, truth, 0.0), np.where(certain, truth, 1.0))
 
 
 @rule("andi", "ori", "xori")
@@ -263,13 +263,13 @@ def logic(
 def select(
     machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
 ) -> Bounds | None:
-    condition, chosen, other = _ends(values, bounds)
+    condition, if_true, if_false = _ends(values, bounds)
     sure = is_point(condition)
-    taken = np.broadcast_to(condition.high > 0, np.shape(result))
-    low, high = hull([chosen.low, other.low])[0], hull([chosen.high, other.high])[1]
-    low = np.where(sure, np.where(taken, chosen.low, other.low), low)
-    high = np.where(sure, np.where(taken, chosen.high, other.high), high)
-    return settle(low, high, result, sure & np.where(taken, is_point(chosen), is_point(other)))
+    truth = np.broadcast_to(condition.high > 0, np.shape(result))
+    low, high = hull([if_true.low, if_false.low])[0], hull([if_true.high, if_false.high])[1]
+    low = np.where(sure, np.where(truth, if_true.low, if_false.low), low)
+    high = np.where(sure, np.where(truth, if_true.high, if_false.high), high)
+    return settle(low, high, result, sure & np.where(truth, is_point(if_true), is_point(if_false)))
 
 
 _WHOLE = {"addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxi": np.maximum, "mini": np.minimum}
@@ -290,10 +290,10 @@ def whole(
     else:
         low, high = ends[0]
     limit = 2.0 ** (_element(op).width - 1)
-    lost = (low < -limit) | (high >= limit) | (np.abs(low) > 2.0**53) | (np.abs(high) > 2.0**53)
+    wraps = (low < -limit) | (high >= limit) | (np.abs(low) > 2.0**53) | (np.abs(high) > 2.0**53)
     if attribute(op, "signedness", "signed") == "unsigned":
-        lost = lost | (low < 0)
-    return settle(np.where(lost, -np.inf, low), np.where(lost, np.inf, high), result, _fixed(ends))
+        wraps = wraps | (low < 0)
+    return settle(np.where(wraps, -np.inf, low), np.where(wraps, np.inf, high), result, _fixed(ends))
 
 
 # -- conversions and moves -------------------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ def convert(
         mode = attribute(op, "rounding_mode", "nearest_even")
         saturate = FLOAT_SEMANTICS[target.keyword].width <= 8
         low, high = (rounded(end, target.keyword, mode, saturate) for end in ends)
-        lost = is_anything(ends)
-        low, high = np.where(lost, -np.inf, low), np.where(lost, np.inf, high)
+        unbounded = is_anything(ends)
+        low, high = np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high)
         return settle(low, high, result, fixed)
     low, high = np.trunc(ends.low), np.trunc(ends.high)
     limit = 2.0 ** (target.width - 1)
@@ -323,7 +323,7 @@ def convert(
     return settle(np.where(outside, -np.inf, low), np.where(outside, np.inf, high), result, fixed)
 
 
-def _moved(function: Callable[[Operation, Any], np.ndarray]) -> Rule:
+def _move_rule(function: Callable[[Operation, Any], np.ndarray]) -> Rule:
     def move(
         machine: TrackingMachine, op: Operation, values: Values, bounds: Intervals, result: np.ndarray
     ) -> Bounds:
@@ -332,9 +332,9 @@ def _moved(function: Callable[[Operation, Any], np.ndarray]) -> Rule:
     return move
 
 
-RULES["cuda_tile.reshape"] = _moved(lambda op, end: end.reshape(tuple(op.results[0].type.shape)))
-RULES["cuda_tile.broadcast"] = _moved(lambda op, end: np.broadcast_to(end, tuple(op.results[0].type.shape)))
-RULES["cuda_tile.permute"] = _moved(lambda op, end: np.transpose(end, tuple(op.attributes["permutation"])))
+RULES["cuda_tile.reshape"] = _move_rule(lambda op, end: end.reshape(tuple(op.results[0].type.shape)))
+RULES["cuda_tile.broadcast"] = _move_rule(lambda op, end: np.broadcast_to(end, tuple(op.results[0].type.shape)))
+RULES["cuda_tile.permute"] = _move_rule(lambda op, end: np.transpose(end, tuple(op.attributes["permutation"])))
 
 
 @rule("cat")

@@ -42,7 +42,7 @@ class Boundaries:
         self._failed: Counter[tuple[int, int, int]] = Counter()
         """(line, parameter, sign) -> expectations that failed: the difference does not change with the parameter so."""
         self._now: dict[int, list[np.ndarray]] = {}
-        self._chosen: Counter[tuple[int, int]] = Counter()
+        self._choices: Counter[tuple[int, int]] = Counter()
         """(parameter, size) -> how often the size was chosen."""
 
     @property
@@ -51,7 +51,7 @@ class Boundaries:
         return not self._apart or any(self.met[line] < _TWICE for line in self._apart)
 
     def compared(self, line: int, differences: np.ndarray) -> None:
-        """Takes the differences of a comparison's operands from the emulator."""
+        """Take the differences of a comparison's operands from the emulator."""
         if self.met[line] < _TWICE:
             self._now.setdefault(line, []).append(differences[np.abs(differences) <= _FARTHEST])
 
@@ -70,10 +70,10 @@ class Boundaries:
                         for position, change in changes for sign in (1, -1) if sign * change in differences
                     })  # fmt: skip
         for line, differences in now.items():
-            known = self._apart.setdefault(line, {})
-            known[sizes] = differences
-            if len(known) > _KEPT:
-                del known[max(known, key=sum)]
+            rows = self._apart.setdefault(line, {})
+            rows[sizes] = differences
+            if len(rows) > _KEPT:
+                del rows[max(rows, key=sum)]
         self._now = {}
 
     def choose(self, groups: Sequence[Sequence[Parameter]], one: bool) -> dict[int, int]:
@@ -93,10 +93,10 @@ class Boundaries:
                 changes = [max(changes, key=lambda each: each[0])]
             votes = sum(each for each, _ in changes)
             if votes > best[0]:
-                best = votes, base, {key: size for _, chosen in changes for key, size in chosen.items()}
-        _, base, chosen = best
-        self._chosen.update((key, size) for key, size in chosen.items() if base[key] != size)
-        return base | chosen
+                best = votes, base, {key: size for _, choice in changes for key, size in choice.items()}
+        _, base, choice = best
+        self._choices.update((key, size) for key, size in choice.items() if base[key] != size)
+        return base | choice
 
     def _group(
         self, members: Sequence[Parameter], lines: Mapping[int, np.ndarray], base: Mapping[int, int]
@@ -104,7 +104,7 @@ class Boundaries:
         """Votes for the best sizes of a group, and the sizes."""
         tile = max(1, *(each.tile for each in members))
         tiles = _MOST_TILES[any(each.counts_trips for each in members)]
-        chosen: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         total, count = 0.0, 0
         for member in members:
             own = member.tile or tile
@@ -117,16 +117,16 @@ class Boundaries:
                 votes[count * own + 1 :] = 0
             best = int(votes.argmax())
             if votes[best] > 0:
-                chosen[member.position] = best
+                sizes[member.position] = best
                 total += votes[best]
                 count = count or -(-best // own)
-        if chosen:
-            first = next(iter(chosen.values()))
+        if sizes:
+            first = next(iter(sizes.values()))
             for member in members:
-                if member.position not in chosen:
+                if member.position not in sizes:
                     as_before = -(-base[member.position] // (member.tile or tile)) == count
-                    chosen[member.position] = base[member.position] if as_before else first
-        return total, chosen
+                    sizes[member.position] = base[member.position] if as_before else first
+        return total, sizes
 
     def _votes(self, parameter: Parameter, lines: Mapping[int, np.ndarray], size: int, most: int) -> np.ndarray:
         """For each size up to `most` of a parameter, the comparisons that are expected to meet their bound."""
@@ -137,7 +137,7 @@ class Boundaries:
                     others = size + sign * differences[differences != 0]
                     others = others[(others > 0) & (others <= most) & (others % parameter.divisor == 0)]
                     votes[others] += 0.25 if self.met[line] else 1.0
-        for (position, tried), count in self._chosen.items():
-            if position == parameter.position and count >= _TRIES and tried <= most:
-                votes[tried] = 0
+        for (position, choice), count in self._choices.items():
+            if position == parameter.position and count >= _TRIES and choice <= most:
+                votes[choice] = 0
         return votes

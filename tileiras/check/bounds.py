@@ -57,8 +57,8 @@ def settle(low: np.ndarray, high: np.ndarray, values: np.ndarray, fixed: np.ndar
         return None
     wide = np.asarray(values).astype(np.float64)
     with np.errstate(all="ignore"):
-        known = (low <= wide) & (wide <= high)
-    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+        is_inside = (low <= wide) & (wide <= high)
+    low, high = np.where(is_inside, low, -np.inf), np.where(is_inside, high, np.inf)
     return Bounds(np.where(fixed, wide, low), np.where(fixed, wide, high))
 
 
@@ -91,7 +91,7 @@ def hull(corners: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def round_ends(
     low: np.ndarray, high: np.ndarray, keyword: str, mode: str = "nearest_even"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends that were computed in f64, rounded as the operation rounds; for f64 results, one unit further out."""
+    """End that were computed in f64, rounded as the operation rounds; for f64 results, one unit further out."""
     if keyword == "f64":
         return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
     return rounded(low, keyword, mode), rounded(high, keyword, mode)
@@ -127,15 +127,15 @@ def is_exact_sum(magnitude: np.ndarray, lowest: np.ndarray, bits: int) -> np.nda
 def sum_bounds(
     sums: Bounds, magnitude: np.ndarray, terms: int | np.ndarray, keyword: str, step: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of a sum of `terms` in any order, each addition off by at most `step` of its result (Higham, section 4.2).
+    """End of a sum of `terms` in any order, each addition off by at most `step` of its result (Higham, section 4.2).
 
     Partial sums beyond the largest number make any value possible.
     """
     each = step if step is not None else 2.0 ** -precision(keyword)
     with np.errstate(all="ignore"):
         error = 1.01 * np.maximum(terms, 1) * (each + 2.0**-52) * magnitude
-        lost = magnitude * 1.01 > max_finite(FLOAT_SEMANTICS[keyword])
-        low, high = np.where(lost, -np.inf, sums.low - error), np.where(lost, np.inf, sums.high + error)
+        overflows = magnitude * 1.01 > max_finite(FLOAT_SEMANTICS[keyword])
+        low, high = np.where(overflows, -np.inf, sums.low - error), np.where(overflows, np.inf, sums.high + error)
     return low, high
 
 

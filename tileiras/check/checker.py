@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 def check(
     source: Any, *, gpu_name: str | None = None, entry: str | None = None, image: str | os.PathLike[str] | None = None,
-    metadata: Mapping[str, Any] | None = None, given: Sequence[LaunchData] = (), budget: float = BUDGET,
+    metadata: Mapping[str, Any] | None = None, launches: Sequence[LaunchData] = (), budget: float = BUDGET,
     seeds: Sequence[int | None] = SEEDS, waive: Sequence[str] = (), opt_level: int = 3, blame: bool = False,
     **options: Unpack[CompileKeywords],
 ) -> Verdict:  # fmt: skip
-    """Judges one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
+    """Judge one entry of a source, compiled for `gpu_name` with the options of `tileiras.compile`.
 
     gpu_name: may be left out with an image, which is for the GPU that it names.
     entry: which one; may be left out where there is one.
     image: PTX text, or the path of PTX, of a cubin with its PTX in it or beside it, or of an artifact that is compiled
         further, that is judged instead of the output of tileiras; `metadata` is its NAME.json's content, by default
         that beside the path.
-    given: launches that are judged besides the derived ones.
+    launches: launches that are judged besides the derived ones.
     budget: seconds after which no further launch is begun; cases that were not reached are in the coverage.
     waive: rules of the PTX ISA (`tileiras.sim.emulator.rules`) that an image need not keep.
     blame: where the code is wrong, search for the pass at fault; ignored for an image, which no pass of ours made.
@@ -59,18 +59,18 @@ def check(
     opinion = _opinion(source, name, opt_level) if image is None and judged.run is None else None
     judged = dataclasses.replace(judged, waived=tuple(waive), opinion=opinion)
 
-    def blamed(known: Facts, wrong: Sequence[Fitted]) -> Blame:
+    def blamed(facts: Facts, wrong: Sequence[Fitted]) -> Blame:
         from . import blame as search
 
-        def compiled(given: Mapping[str, Any]) -> Image:
-            return _compiled(source, name, gpu_name, opt_level, given)
+        def compiled(changes: Mapping[str, Any]) -> Image:
+            return _compiled(source, name, gpu_name, opt_level, changes)
 
-        suspect = search.Suspect(source, module, name, known, gpu_name, opt_level, options, compiled)
+        suspect = search.Suspect(source, module, name, facts, gpu_name, opt_level, options, compiled)
         return search.blame(suspect, search.smallest(wrong))
 
     return judgement(
-        module, operation, judged, gpu_name or target_of(judged.ptx), options, given=given, budget=budget, seeds=seeds,
-        blame=blamed if blame and image is None else None,
+        module, operation, judged, gpu_name or target_of(judged.ptx), options, user_launches=launches, budget=budget,
+        seeds=seeds, blame=blamed if blame and image is None else None,
     )  # fmt: skip
 
 
@@ -87,11 +87,11 @@ def image_of(
     if gpu_name is None:
         raise missing_gpu()
     if is_artifact:
-        return _named(_compiled(path, None, gpu_name, opt_level, options), name, path)
+        return _of_entry(_compiled(path, None, gpu_name, opt_level, options), name, path)
     return _compiled(source, name, gpu_name, opt_level, options)
 
 
-def _named(image: Image, name: str, path: str) -> Image:
+def _of_entry(image: Image, name: str, path: str) -> Image:
     """An image that is of the entry.  Raises CompileError."""
     if re.search(rf"\.entry\s+{re.escape(name)}\s*\(", image.ptx) is None:
         raise CompileError.at(None, f"{path} has no entry '{name}'", ExitCode.CONFIGURATION)
@@ -112,13 +112,13 @@ def _opinion(source: Any, name: str, opt_level: int) -> Callable[[], Image | Non
     """A function that returns the code of an entry for this machine, or None if there can be none."""
 
     @functools.cache
-    def made() -> Image | None:
+    def opinion() -> Image | None:
         try:
             return on_cpu(source, name, HOST, opt_level, {}) if host() is not None else None
         except CompileError:
             return None
 
-    return made
+    return opinion
 
 
 def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options: Mapping[str, Any]) -> Image:
@@ -156,7 +156,7 @@ def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] |
             metadata = json.load(file)
         if not isinstance(metadata, dict) or "kernels" not in metadata:
             metadata = None
-    return _named(Image(text, name, _edited(metadata), hidden if metadata is None else None), name, path)
+    return _of_entry(Image(text, name, _edited(metadata), hidden if metadata is None else None), name, path)
 
 
 def _edited(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -6,10 +6,11 @@ same tiles.  A parameter that is no size of a view counts elements where it is c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tileiras.analysis.derivations import is_derived
 from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
 
 from . import origins
@@ -189,11 +190,11 @@ def _dynamic(extents: Any, operands: Iterator[Value], position: dict[Value, int]
             described.append(("constant", int(extent)))
             continue
         value = next(operands)
-        number, known = position.get(source(value)), constant_of(value)
+        number, constant = position.get(source(value)), constant_of(value)
         if number is not None:
             described.append(("parameter", number))
         else:
-            described.append(None if known is None else ("constant", known))
+            described.append(None if constant is None else ("constant", constant))
     return described
 
 
@@ -228,7 +229,7 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
         parameter = entry_facts.parameters[described[1]]
         parameter.tile = max(parameter.tile, tile)
         parameter.is_whole |= tile > 1 and view.padding_value is None and any(
-            user.name == "cuda_tile.load_view_tko" and _is_address(user.results[0], set())
+            user.name == "cuda_tile.load_view_tko" and _is_address(user.results[0])
             for user in op.results[0].users
         )
         for user in op.results[0].users:
@@ -237,8 +238,8 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
             if number == sparse or not hasattr(user, "index") or number >= len(user.index):
                 continue
             index = source(user.index[number])
-            known = constant_of(index)
-            key = ("constant", known, tile) if known is not None else _index_key(index)
+            constant = constant_of(index)
+            key = ("constant", constant, tile) if constant is not None else _index_key(index)
             if isinstance(index, BlockArgument):
                 parameter.counts_trips |= index.block.parent_op.name == "cuda_tile.for"
             elif index.defining_op.name == "cuda_tile.get_tile_block_id":
@@ -272,9 +273,9 @@ def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
     for parameter, argument in zip(entry_facts.parameters, arguments):
         if parameter.kind not in ("scalar", "size"):
             continue
-        extent = _compared(argument, set())
+        extent = _compared(argument)
         parameter.counts_trips |= _bounds_loop(argument)
-        is_place = parameter.counts_trips or _is_compared_with_places(argument, set())
+        is_place = parameter.counts_trips or _is_compared_with_places(argument)
         parameter.is_threshold = parameter.kind == "scalar" and extent > 1 and not is_place
         if parameter.kind == "scalar" and (extent > 1 or parameter.counts_trips) and not parameter.is_threshold:
             parameter.kind = "size"
@@ -288,17 +289,17 @@ def _arrays(arguments: list[BlockArgument], entry_facts: Facts) -> None:
 
     Numbers behind a pointer are such where the second half of them is multiplied on the way to addresses.
     """
-    known = {view.pointer for view in entry_facts.views}
+    pointers = {view.pointer for view in entry_facts.views}
     starts = [each.position for each in entry_facts.parameters if each.kind == "pointer"]
     for start, end in zip(starts, [*starts[1:], len(arguments)]):
         numbers = [n for n in range(start + 1, end) if entry_facts.parameters[n].kind in ("size", "scalar", "stride")]
         rank = len(numbers) // 2
-        if start in known or not rank or numbers != list(range(start + 1, start + 1 + 2 * rank)):
+        if start in pointers or not rank or numbers != list(range(start + 1, start + 1 + 2 * rank)):
             continue
         sizes, strides = numbers[:rank], numbers[rank:]
         if any(entry_facts.parameters[n].kind == "size" for n in strides):
             continue
-        if not any(_moves_pointers(arguments[n], set()) for n in strides):
+        if not any(_moves_pointers(arguments[n]) for n in strides):
             continue
         extents, steps = ([("parameter", n) for n in each] for each in (sizes, strides))
         entry_facts.views.append(ViewFact(start, extents, steps))
@@ -315,47 +316,44 @@ def _lengths(entry: Operation, position: dict[Value, int], entry_facts: Facts) -
             if number is not None and isinstance(entry_facts.parameters[number].element, IntegerType):
                 parameter = entry_facts.parameters[number]
                 parameter.counts_trips = True
-                parameter.tile = max(parameter.tile, _compared(op.results[0], set()), 1)
+                parameter.tile = max(parameter.tile, _compared(op.results[0]), 1)
 
 
-def _moves_pointers(value: Value, seen: set[Value], multiplied: bool = False) -> bool:
+def _uses(*values: Value) -> Iterator[tuple[Operation, Value]]:
+    """The uses of numbers and of those that are computed from them: the operation and the number."""
+    worklist, seen = list(values), set(values)
+    while worklist:
+        each = worklist.pop()
+        for user in each.users:
+            yield user, each
+            if user.name in _FLOWS and user.results[0] not in seen:
+                seen.add(user.results[0])
+                worklist.append(user.results[0])
+
+
+def _moves_pointers(value: Value) -> bool:
     """Whether a multiple of `value` is added to a pointer."""
-    for user in value.users:
-        if user.name == "cuda_tile.offset":
-            if multiplied and value is user.operands[1]:
-                return True
-        elif user.name in _FLOWS and user.results[0] not in seen:
-            seen.add(user.results[0])
-            if _moves_pointers(user.results[0], seen, multiplied or user.name == "cuda_tile.muli"):
-                return True
-    return False
+    products = [user.results[0] for user, _ in _uses(value) if user.name == "cuda_tile.muli"]
+    return any(user.name == "cuda_tile.offset" and each is user.operands[1] for user, each in _uses(*products))
 
 
-def _is_address(value: Value, seen: set[Value]) -> bool:
+def _is_address(value: Value) -> bool:
     """Whether an address or the number of a tile depends on `value`."""
-    for user in value.users:
-        if user.name == "cuda_tile.offset" and value is user.operands[1]:
-            return True
-        if hasattr(user, "index") and any(value is each for each in user.index):
-            return True
-        if user.name in _FLOWS and user.results[0] not in seen:
-            seen.add(user.results[0])
-            if _is_address(user.results[0], seen):
-                return True
-    return False
+    return any(
+        user.name == "cuda_tile.offset" and each is user.operands[1]
+        or any(each is index for index in getattr(user, "index", ()))
+        for user, each in _uses(value)
+    )  # fmt: skip
 
 
-def _compared(value: Value, seen: set[Value]) -> int:
+def _compared(value: Value) -> int:
     """The extent of the largest tile that `value` is compared with, or the largest number that it is divided by."""
     most = 0
-    for user in value.users:
+    for user, _ in _uses(value):
         if user.name == "cuda_tile.cmpi":
             most = max(most, *user.operands[0].type.shape, 0)
-        elif user.name in _FLOWS and user.results[0] not in seen:
-            seen.add(user.results[0])
-            if user.name == "cuda_tile.divi":
-                most = max(most, constant_of(user.operands[1]) or 0)
-            most = max(most, _compared(user.results[0], seen))
+        elif user.name == "cuda_tile.divi":
+            most = max(most, constant_of(user.operands[1]) or 0)
     return most
 
 
@@ -364,30 +362,27 @@ _PLACES = {*_FLOWS, "cuda_tile.iota", "cuda_tile.constant", "cuda_tile.get_tile_
 """Operations with which positions of elements are computed."""
 
 
-def _is_compared_with_places(value: Value, seen: set[Value]) -> bool:
+def _is_compared_with_places(value: Value) -> bool:
     """Whether the number is compared with, or divides or is divided by, the position of an element."""
-    for user in value.users:
-        if user.name == "cuda_tile.cmpi":
-            if any(_is_place(each, set()) for each in user.operands if each is not value):
-                return True
-        elif user.name == "cuda_tile.divi":
-            return True
-        elif user.name in _FLOWS and user.results[0] not in seen:
-            seen.add(user.results[0])
-            if _is_compared_with_places(user.results[0], seen):
-                return True
-    return False
+    return any(
+        user.name == "cuda_tile.divi"
+        or user.name == "cuda_tile.cmpi" and any(_is_place(other) for other in user.operands if other is not each)
+        for user, each in _uses(value)
+    )  # fmt: skip
 
 
-def _is_place(value: Value, seen: set[Value]) -> bool:
+def _is_place(value: Value) -> bool:
+    return is_derived([value], _place_sources)
+
+
+def _place_sources(value: Value) -> Sequence[Value] | None:
     op = value.defining_op
     # Numbers from memory are often row numbers of another array: their bound is its size.
-    if op is None or value in seen or op.name.startswith("cuda_tile.load_"):
-        return True
-    seen.add(value)
+    if op is None or op.name.startswith("cuda_tile.load_"):
+        return ()
     if op.name == "cuda_tile.select":  # remainders and quotients of Python are rounded down by one
-        return all(_is_place(each, seen) for each in op.operands[1:])
-    return op.name in _PLACES and all(_is_place(each, seen) for each in op.operands)
+        return op.operands[1:]
+    return op.operands if op.name in _PLACES else None
 
 
 def _groups(entry_facts: Facts, keys: list[tuple[Any, int]]) -> list[list[int]]:

@@ -83,7 +83,7 @@ class Fitted:
     grid: tuple[int, int, int]
     arguments: list[Any]
     plan: Plan
-    written: set[int] = field(default_factory=set)
+    stores: set[int] = field(default_factory=set)
     """Positions of pointers that are stored through."""
     behind: list[Behind] = field(default_factory=list)
     """The arrays that tables lead to, in `memory`."""
@@ -140,7 +140,7 @@ class _Guarded(Memory):
         Memory._live.pop()
         self._private_cursor = Memory.scratch()._private_cursor
         self.ends: dict[int, int] = {}
-        self.written: set[int] = set()
+        self.stores: set[int] = set()
         self.touched: list[np.ndarray] = []
         """Addresses of the elements that the tile block which runs has accessed."""
         self._seen: dict[int, np.ndarray] = {}
@@ -156,7 +156,7 @@ class _Guarded(Memory):
                 end = int(places.max()) + dtype.itemsize - allocation.address
                 self.ends[allocation.address] = max(self.ends.get(allocation.address, 0), end)
                 if write:
-                    self.written.add(allocation.address)
+                    self.stores.add(allocation.address)
             self.touched.append(places)
         yield from super().accesses(addresses, dtype, mask, alignment, write)
 
@@ -246,10 +246,10 @@ def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted
     limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
     problem: Unfit | None = None
     for limit in limits:
-        drawn = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit,
+        trial = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit,
                         "later": tuple(dict(each) for each in plan.later)})  # fmt: skip
         try:
-            return _fit(entry, module, facts, drawn)
+            return _fit(entry, module, facts, trial)
         except Unfit as error:
             problem = problem or error
     assert problem is not None
@@ -301,21 +301,21 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
 
 def settle_strides(facts: Facts, numbers: MutableMapping[int, int], padding: int) -> None:
     """Set strides that are parameters: tensors are row-major, with rows padded by `padding` elements."""
-    settled: set[int] = set()
+    positions: set[int] = set()
     for view in facts.views:
         sizes = [_number(each, numbers) for each in view.shape]
         covered = 1
         for size, stride in zip(sizes, view.strides):
-            if stride is not None and (stride[0] == "constant" or stride[1] in settled):
+            if stride is not None and (stride[0] == "constant" or stride[1] in positions):
                 covered = max(covered, _number(stride, numbers) * max(size, 1))
         for size, stride in reversed(list(zip(sizes, view.strides))):
-            if stride is None or stride[0] == "constant" or stride[1] in settled:
+            if stride is None or stride[0] == "constant" or stride[1] in positions:
                 continue
             parameter = facts.parameters[stride[1]]
             if parameter.kind == "stride":
                 padded = covered + padding * parameter.divisor
                 numbers[stride[1]] = max(-(-padded // parameter.divisor) * parameter.divisor, 1)
-                settled.add(stride[1])
+                positions.add(stride[1])
             covered = max(covered, _number(stride, numbers) * max(size, 1))
 
 
@@ -435,25 +435,25 @@ class _Trial:
         return (grid[0] + spare[0], grid[1] + spare[1], grid[2] + spare[2])
 
     def fitted(self, grid: tuple[int, int, int]) -> Fitted:
-        arguments, written = [], set()
+        arguments, stores = [], set()
         for parameter, result in zip(self.facts.arguments, self.scalars):
             if parameter.kind != "pointer":
                 arguments.append(result)
                 continue
             arguments.append(self._initial(parameter, self.addresses[parameter.position]))
-            if self.addresses[parameter.position] in self.memory.written:
-                written.add(parameter.position)
+            if self.addresses[parameter.position] in self.memory.stores:
+                stores.add(parameter.position)
         memory, behind = self._behind(arguments)
         if self.plan.is_aliased:
-            _alias(self.facts, arguments, written)
-        return Fitted(grid, arguments, self.plan, written, behind, memory)
+            _alias(self.facts, arguments, stores)
+        return Fitted(grid, arguments, self.plan, stores, behind, memory)
 
     def _initial(self, parameter: Parameter, address: int, row: int = 0) -> np.ndarray:
         """The values before a run of an array, which has the elements that the kernel touches or that views cover."""
         count = values.count_in_memory(parameter.element, self.memory.ends.get(address, 0))
         contents = self._contents(parameter, max(count, 1), row)
         # A stray store of NaN onto NaN would not show.
-        if address in self.memory.written:
+        if address in self.memory.stores:
             return contents
         return values.poisoned(
             parameter.element, contents, self.memory.untouched(address, contents.size, contents.itemsize)
@@ -478,12 +478,12 @@ class _Trial:
         return memory, behind
 
 
-def _alias(facts: Facts, arguments: list[Any], written: set[int]) -> None:
+def _alias(facts: Facts, arguments: list[Any], stores: set[int]) -> None:
     """Arrays of one type that are only read become one array, of the longest."""
     by_type: dict[Any, int] = {}
     tables = {each.pointer for each in facts.tables}
     for parameter in facts.arguments:
-        if parameter.kind != "pointer" or parameter.position in written | tables:
+        if parameter.kind != "pointer" or parameter.position in stores | tables:
             continue
         first = by_type.setdefault(str(parameter.element), parameter.position)
         longest = max(arguments[first], arguments[parameter.position], key=len)

@@ -40,17 +40,18 @@ LaunchData = tuple[Sequence[int], Sequence[Any]]
 
 def judgement(
     module: Operation, operation: Operation, image: Image, gpu_name: str, options: Mapping[str, Any], *,
-    given: Sequence[LaunchData] = (), budget: float = BUDGET, seeds: Sequence[int | None] = SEEDS, shown: bool = True,
-    blame: Callable[[Facts, Sequence[Fitted]], Blame] | None = None,
+    user_launches: Sequence[LaunchData] = (), budget: float = BUDGET, seeds: Sequence[int | None] = SEEDS,
+    is_silent: bool = False, blame: Callable[[Facts, Sequence[Fitted]], Blame] | None = None,
 ) -> Verdict:  # fmt: skip
     """The verdict on an image of an entry.
 
-    `options` say how exact it must be (`ftz`, `approx`), `shown` whether a terminal shows the launches; `blame` names
+    `options` say how exact it must be (`ftz`, `approx`), `is_silent` that no terminal shows the launches; `blame` names
     the pass at fault for the launches that are wrong.
     """
     run = _Check(module, operation, image, options, seeds, time.monotonic() + budget)
-    run.user_launches(given)
-    with Progress(f"checking {image.entry}", stream=None if shown else io.StringIO()) as progress, blas.one_thread():
+    run.user_launches(user_launches)
+    stream = io.StringIO() if is_silent else None
+    with Progress(f"checking {image.entry}", stream=stream) as progress, blas.one_thread():
         run.own_launches(progress)
     verdict = run.verdict(gpu_name)
     if blame is None or not run.wrong:
@@ -66,8 +67,8 @@ def choose(module: Operation, entry: str | None) -> Operation:
     if entry is None and len(entries) == 1:
         return next(iter(entries.values()))
     if entry not in entries:
-        known = ", ".join(entries) or "none"
-        raise CompileError.at(None, f"no entry is chosen; the module has {known}", ExitCode.USAGE)
+        names = ", ".join(entries) or "none"
+        raise CompileError.at(None, f"no entry is chosen; the module has {names}", ExitCode.USAGE)
     return entries[entry]
 
 
@@ -88,14 +89,14 @@ class _Check:
         self.excluded: dict[tuple[str, str], int] = {}
         self.wrong: list[Fitted] = []
 
-    def user_launches(self, given: Sequence[LaunchData]) -> None:
-        for grid, arguments in given:
+    def user_launches(self, user_launches: Sequence[LaunchData]) -> None:
+        for grid, arguments in user_launches:
             check_arguments(self.module, self.image.entry, arguments)
             sizes = (*grid, 1, 1, 1)[:3]
             self._judge(Fitted(sizes, list(arguments), Plan({}, GIVEN)))  # type: ignore[arg-type]
 
     def own_launches(self, progress: Progress) -> None:
-        """Runs the launches of the plans, within the budget."""
+        """Run the launches of the plans, within the budget."""
         seen: set[Any] = set()
         for number, plan in enumerate(launches.every(self.facts, self.boundaries, self.image.ptx), 1):
             progress.say(f"launch {number} of at most {launches.MOST}, {plan.kind} values")
@@ -112,9 +113,9 @@ class _Check:
                 key = (where, str(error))
                 self.excluded[key] = self.excluded.get(key, 0) + 1
                 continue
-            what = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
-            if what not in seen:
-                seen.add(what)
+            shape = (launch.grid, plan.kind, launch.describe(), plan.is_aliased)
+            if shape not in seen:
+                seen.add(shape)
                 self._judge(launch)
         # Last, since a differing value is the more specific finding.
         if not self.is_wrong and (finding := rounded_otherwise(self.module, self.image)) is not None:
@@ -165,9 +166,9 @@ class _Check:
         return None if judged.status == FAULT else (other, judged)
 
     def _keep(self, findings: Sequence[Finding]) -> None:
-        """Keeps findings that say something new."""
-        known = {(each.kind, each.message, each.location) for each in self.findings}
-        self.findings += [each for each in findings if (each.kind, each.message, each.location) not in known]
+        """Keep findings that say something new."""
+        keys = {(each.kind, each.message, each.location) for each in self.findings}
+        self.findings += [each for each in findings if (each.kind, each.message, each.location) not in keys]
 
     def verdict(self, gpu_name: str) -> Verdict:
         for (where, message), count in self.excluded.items():

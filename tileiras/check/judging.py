@@ -122,8 +122,8 @@ def interpreted(
     memory, arguments = TrackedMemory(), launch.copies()
     machines: list[TrackingMachine] = []
 
-    def machine(*given: Any) -> Machine:
-        machines.append(TrackingMachine(*given, coverage=coverage, approx=bool(options.get("approx")),
+    def machine(*positional: Any) -> Machine:
+        machines.append(TrackingMachine(*positional, coverage=coverage, approx=bool(options.get("approx")),
                                     ftz=bool(options.get("ftz")), narrow_f8=narrow_f8, order=order))  # fmt: skip
         return machines[0]
 
@@ -240,8 +240,8 @@ def hold(
             boundaries.end(launch.plan.numbers)
         if not result.searched_races:
             judged.findings.append(Finding("unjudged", "the search for races did not reach the end", "", number))
-        wanted = launch.elements(facts)
-        if not _compare(judged, wanted, reference, launch.results(arguments), number, again):
+        elements = launch.elements(facts)
+        if not _compare(judged, elements, reference, launch.results(arguments), number, again):
             break
     return judged
 
@@ -316,8 +316,8 @@ def _compare(
     """Whether the source program allows the memory contents that the code produced; `elements` are the types of the
     arrays by their place among the results."""
     for position, element in elements:
-        got, wanted = results[position], reference.arguments[position]
-        wrong, ulps, error = differences(element, got, wanted, reference, position)
+        got, correct = results[position], reference.arguments[position]
+        wrong, ulps, error = differences(element, got, correct, reference, position)
         judged.worst_ulps = max(judged.worst_ulps, ulps)
         if wrong.any() and reference.machine.is_ordered():
             varying = varies(reference, again, position, got)
@@ -333,7 +333,7 @@ def _compare(
             continue
         allocation = reference.allocations[position]
         if allocation is not None:
-            determined = ~reference.memory.undetermined(allocation, wanted.dtype.itemsize)[: wrong.size]
+            determined = ~reference.memory.undetermined(allocation, correct.dtype.itemsize)[: wrong.size]
             if not (wrong.reshape(-1) & determined).any():
                 first = int(np.flatnonzero(wrong)[0])
                 message = f"race on element {first} of {reference.names[position]}: the program orders no two accesses"
@@ -347,11 +347,11 @@ def _compare(
             return False
         first = int(np.flatnonzero(wrong)[0])
         operation = _writer(reference, position, first)
-        stored = "" if operation is not None else ", which the program does not store"
+        remark = "" if operation is not None else ", which the program does not store"
         message = (
             f"{reference.names[position]} differs in {int(wrong.sum())} of {wrong.size} elements; element"
-            f" {first}{stored} is {got.reshape(-1)[first]}, the program's meaning is"
-            f" {wanted.reshape(-1)[first]}{error(first)}"
+            f" {first}{remark} is {got.reshape(-1)[first]}, the program's meaning is"
+            f" {correct.reshape(-1)[first]}{error(first)}"
         )
         judged.findings.append(Finding("value", message, place(operation) if operation else "", number))
         judged.status = WRONG
@@ -391,11 +391,11 @@ def varies(reference: Reference, again: Callable[..., Reference], position: int,
     """
     orders, is_whole = _orders(reference.machine)
     first = _bits(reference.arguments[position])
-    tried = [first]
+    results = [first]
     for order in orders:
         with contextlib.suppress(InterpreterError):
-            tried.append(_bits(again(order=order).arguments[position]).copy())
-    others = np.array(tried)
+            results.append(_bits(again(order=order).arguments[position]).copy())
+    others = np.array(results)
     differing = (others != first).any(0)
     seen = (others == _bits(got)).any(0) if is_whole and got.dtype.kind in "iu" else True
     return Varying(differing, differing & seen, is_whole)
@@ -406,11 +406,11 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def differences(
-    element: Any, got: np.ndarray, wanted: np.ndarray, reference: Reference, position: int
+    element: Any, got: np.ndarray, correct: np.ndarray, reference: Reference, position: int
 ) -> tuple[np.ndarray, float, Callable[[int], str]]:
     """The invalid elements, the worst error in units in the last place, and a function from an element to the text of
     its bound."""
-    flat, right = got.reshape(-1), wanted.reshape(-1)
+    flat, right = got.reshape(-1), correct.reshape(-1)
     wrong = _bits(flat) != _bits(right)
     is_float = isinstance(element, FloatType) and width_of(element) > 4 and element.keyword in FLOAT_DTYPES
     ulps = 0.0
@@ -428,12 +428,12 @@ def differences(
             wrong &= ~undefined.reshape(-1)
         if is_float:
             off = np.abs(wide - exact) / unit(exact, element.keyword)
-            counted = np.isfinite(off) & ~wrong
+            countable = np.isfinite(off) & ~wrong
             if undefined is not None:
-                counted &= ~undefined.reshape(-1)
+                countable &= ~undefined.reshape(-1)
             if intervals is not None:
-                counted &= ~is_anything(intervals[0]) | ~intervals[1]
-            ulps = float(off[counted].max(initial=0.0))
+                countable &= ~is_anything(intervals[0]) | ~intervals[1]
+            ulps = float(off[countable].max(initial=0.0))
 
     def bound(index: int) -> str:
         if intervals is None or not intervals[1][index] or is_point(Bounds(*(end[index] for end in intervals[0]))):

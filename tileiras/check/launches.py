@@ -101,9 +101,9 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
     which have no such clusters."""
     clusters = re.findall(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?", ptx) if ptx.count(".entry") > 1 else ()
     shapes = {(1, 1, 1), *(tuple(int(size or 1) for size in sizes) for sizes in clusters)}
-    met = {tiles + (more > 0) for tiles, more in TRIPS}
+    own_trips = {tiles + (more > 0) for tiles, more in TRIPS}
     for trips in range(2 * ring_depth(ptx) + 1) if any(each.counts_trips for each in facts.parameters) else ():
-        for shape in sorted(shapes) if trips not in met else ():
+        for shape in sorted(shapes) if trips not in own_trips else ():
             yield _shaped(facts, shape, (max(shape), 0), trips)
     for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
         yield _shaped(facts, shape, (2, 1), 2)
@@ -148,8 +148,8 @@ def negative_plans(facts: Facts) -> Iterator[Plan]:
         and isinstance(each.element, IntegerType) and each.element.width >= 32
         and (each.low is None or each.low <= -each.divisor)
     ]  # fmt: skip
-    chosen = [signed, *([each] for each in signed[:NEGATIVE_LAUNCHES] if len(signed) > 1)]
-    for number, members in enumerate(chosen if signed else ()):
+    groups = [signed, *([each] for each in signed[:NEGATIVE_LAUNCHES] if len(signed) > 1)]
+    for number, members in enumerate(groups if signed else ()):
         plan = _plan(facts, 0)
         for each in members:
             plan.numbers[each.position] = -each.divisor
@@ -174,7 +174,7 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
     if not facts.groups:
         return
     draw = random.Random(len(facts.parameters))
-    met: Counter[tuple[int, str, int]] = Counter()
+    counts: Counter[tuple[int, str, int]] = Counter()
     for number in range(EDGE_LAUNCHES):
         plan = _plan(facts, 1 + number % 6)
         groups = [[facts.parameters[position] for position in group] for group in facts.groups]
@@ -182,7 +182,7 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         if not directed and number >= (RANDOM_LAUNCHES if boundaries.is_open else FEW_LAUNCHES):
             return
         for members in groups:
-            sizes = directed or _drawn(members, number, draw, met)
+            sizes = directed or _random_sizes(members, number, draw, counts)
             for each in members:
                 plan.numbers[each.position] = _within(each, sizes[each.position])
         plan.lengths = tuple((draw.randrange(3), draw.randrange(-7, 8)) for _ in range(4))
@@ -198,8 +198,8 @@ def edge_plans(facts: Facts, boundaries: Boundaries) -> Iterator[Plan]:
         yield plan
 
 
-def _drawn(
-    members: Sequence[Parameter], number: int, draw: random.Random, met: Counter[tuple[int, str, int]]
+def _random_sizes(
+    members: Sequence[Parameter], number: int, draw: random.Random, counts: Counter[tuple[int, str, int]]
 ) -> dict[int, int]:
     """Random sizes of a group, of remainders and parts of a tile that were met least.
 
@@ -209,11 +209,11 @@ def _drawn(
     tile, divisor = max(each.tile for each in members), max(each.divisor for each in members)
     # Where tiles have one element, a third block shows the effect of large block numbers.
     most = max(tile if number % 4 else 2 * tile, 3)
-    drawn = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
+    draws = [-(-draw.randrange(1, most + 1) // divisor) * divisor for _ in range(_CANDIDATES)]
     group = members[0].position
-    times = [sum(met[key] for key in _parts(group, each, tile)) for each in drawn]
-    size = drawn[times.index(min(times))]
-    met.update(_parts(group, size, tile))
+    times = [sum(counts[key] for key in _parts(group, each, tile)) for each in draws]
+    size = draws[times.index(min(times))]
+    counts.update(_parts(group, size, tile))
     sizes = {}
     for each in members:
         # As many tiles as the others have, with the last one partial: each view has its own masks.

@@ -207,11 +207,11 @@ def _of_sum(first: Sum, second: Sum, where: str) -> Iterator[tuple[str, Differen
     if first.key and first.key == second.key or first.kind == "atomic":
         return
     both = first.order or _NO_ORDER, second.order or _NO_ORDER
-    which = f"{first.kind} of {first.of}"
+    subject = f"{first.kind} of {first.of}"
     if not (first.key and second.key):
-        yield UNKNOWN, Difference(f"{which}: the order is not known", where, *both)
+        yield UNKNOWN, Difference(f"{subject}: the order is not known", where, *both)
     elif first.kind == "dot" and both[0].partition(",")[0] == both[1].partition(",")[0]:
-        why = f"{which}: other instructions with the same steps; the order within one is the hardware's"
+        why = f"{subject}: other instructions with the same steps; the order within one is the hardware's"
         yield UNKNOWN, Difference(why, where, *both)
     else:
-        yield DIFFERENT, Difference(f"{which}: another order", where, *both)
+        yield DIFFERENT, Difference(f"{subject}: another order", where, *both)

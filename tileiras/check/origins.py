@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tileiras.ir import Value
+from collections.abc import Iterator
+
+from tileiras.ir import Operation, Value
 
 _SAME = {
     "cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast", "cuda_tile.exti", "cuda_tile.trunci",
@@ -29,8 +31,16 @@ def constant_of(value: Value) -> int | None:
     return int(flat) if flat is not None and flat.dtype.kind in "iub" else None
 
 
+def users_of_copies(value: Value) -> Iterator[Operation]:
+    """The operations that take `value` or a copy of it."""
+    worklist = [value]
+    while worklist:
+        for user in worklist.pop().users:
+            yield user
+            if user.name in _SAME:
+                worklist.append(user.results[0])
+
+
 def is_copied_to(value: Value, name: str) -> bool:
     """Whether an operation of that name takes `value` or a copy of it."""
-    return any(
-        user.name == name or user.name in _SAME and is_copied_to(user.results[0], name) for user in value.users
-    )
+    return any(user.name == name for user in users_of_copies(value))

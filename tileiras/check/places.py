@@ -18,18 +18,18 @@ def places_in(module: Operation, source: Operation) -> Callable[[str], Locatable
 
     A place outside of the module is a location in another file; the empty place has no location.
     """
-    known = {place(own): op.location for own, op in zip(module.walk(), source.walk(), strict=True)}
+    locations = {place(own): op.location for own, op in zip(module.walk(), source.walk(), strict=True)}
 
     def find(text: str) -> Locatable | None:
-        if not text or text in known:
-            return known.get(text)
+        if not text or text in locations:
+            return locations.get(text)
         file, line, column = text.rsplit(":", 2)
         return FileLineColLoc(file, int(line), int(column))
 
     return find
 
 
-def moved(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
+def relocate(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
     """The verdict with the places that `find` gives."""
 
     def new(text: str) -> str:
@@ -42,12 +42,12 @@ def moved(verdict: Verdict, find: Callable[[str], Locatable | None]) -> Verdict:
         findings=tuple(dataclasses.replace(each, location=new(each.location)) for each in verdict.findings),
         uncovered=tuple(each._replace(location=new(each.location)) for each in verdict.uncovered),
         location=new(verdict.location),
-        order=_moved(verdict.order, new),
+        order=_relocate(verdict.order, new),
     )
 
 
-def _moved(data: Any, new: Callable[[str], str]) -> Any:
+def _relocate(data: Any, new: Callable[[str], str]) -> Any:
     """Replace the places in JSON values."""
     if isinstance(data, dict):
-        return {k: new(v) if k == "location" else _moved(v, new) for k, v in data.items()}
-    return [_moved(each, new) for each in data] if isinstance(data, list) else data
+        return {k: new(v) if k == "location" else _relocate(v, new) for k, v in data.items()}
+    return [_relocate(each, new) for each in data] if isinstance(data, list) else data

@@ -85,13 +85,13 @@ class Comparison(NamedTuple):
 
 def execute(
     module: Operation, entry: Operation, images: Sequence[Image], budget: float, most: int = 8,
-    given: Sequence[tuple[Sequence[int], Sequence[Any]]] = (),
+    user_launches: Sequence[tuple[Sequence[int], Sequence[Any]]] = (),
 ) -> Executed:  # fmt: skip
     """Run both images on the launches given by the user and on up to `most` generated ones, within `budget` seconds."""
     deadline = time.monotonic() + budget
     count = 0
     different: dict[int, int] = {}
-    for launch in _launches(module, entry, most, given):
+    for launch in _launches(module, entry, most, user_launches):
         if count and time.monotonic() > deadline:
             return Executed(count, different, "the time is up")
         try:
@@ -103,8 +103,8 @@ def execute(
     return Executed(count, different, "" if count else "the program has no launch that fits")
 
 
-def _launches(module: Operation, entry: Operation, most: int, given: Sequence[Any]) -> Iterator[Fitted]:
-    for grid, arguments in given:
+def _launches(module: Operation, entry: Operation, most: int, user_launches: Sequence[Any]) -> Iterator[Fitted]:
+    for grid, arguments in user_launches:
         yield Fitted((*grid, 1, 1, 1)[:3], list(arguments), Plan({}, GIVEN))  # type: ignore[arg-type]
     parameters = facts(entry)
     for plan in [*launches.plans(parameters)][:most]:

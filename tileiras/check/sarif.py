@@ -51,14 +51,14 @@ def of_diagnostics(diagnostics: Iterable[Diagnostic], version: str) -> bytes:
     for diagnostic in value:
         location = _location_of(diagnostic)
         notes = [(note.message, _location_of(note)) for note in diagnostic.notes]
-        placed = [{**place, "message": {"text": text}} for text, place in notes if place is not None]
+        related = [{**place, "message": {"text": text}} for text, place in notes if place is not None]
         result: dict[str, Any] = {
             "ruleId": _kind(diagnostic), "ruleIndex": kinds.index(_kind(diagnostic)),
             "level": _LEVELS.get(diagnostic.severity, "note"),
             "message": {"text": "\n".join([diagnostic.message, *(text for text, place in notes if place is None)])},
             "locations": [location] if location is not None else [],
         }  # fmt: skip
-        results.append({**result, **({"relatedLocations": placed} if placed else {})})
+        results.append({**result, **({"relatedLocations": related} if related else {})})
     return _document("tileiras", version, rules, results, {})
 
 

@@ -33,7 +33,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     module = parse_module(units.module_text(source).decode(), file)
     image = Image(context.beside[".ptx"].decode(), name, metadata)
     exactness = {"ftz": options.ftz, "approx": options.approx}
-    verdict = judgement(module, choose(module, None), image, options.gpu_name, exactness, shown=False)
+    verdict = judgement(module, choose(module, None), image, options.gpu_name, exactness, is_silent=True)
     if verdict.is_cut_short:
         # Another machine comes further: no store has it for both.
         context.inputs.append(Input(UNSEEN, "the clock", ""))

@@ -57,7 +57,7 @@ class NarrowSums(NamedTuple):
     def bounds(
         self, sums: Bounds, products: np.ndarray, magnitude: np.ndarray, depth: int, keyword: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of a sum of `depth` products: each term and each run's sum loses less than a unit of the largest."""
+        """End of a sum of `depth` products: each term and each run's sum loses less than a unit of the largest."""
         terms = depth + 2 * -(-depth // NARROW_RUN)
         low, high = sum_bounds(
             sums, magnitude if self.with_start else products, terms, keyword, 2.0 ** (1 - NARROW_BITS)
@@ -255,7 +255,7 @@ def _polynomial(
             error = 2.02 * operations * 2.0 ** -precision(keyword) * np.asarray(magnitude).astype(np.float64)
             error += _underflow(op, values, operations, keyword)
         wide = np.asarray(value).astype(np.float64)
-        lost = ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
-        low, high = np.where(lost, -np.inf, wide - error), np.where(lost, np.inf, wide + error)
+        overflows = ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
+        low, high = np.where(overflows, -np.inf, wide - error), np.where(overflows, np.inf, wide + error)
         intervals.append(settle(low, high, value, False))
     return tuple(intervals)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tileiras.ir import DYNAMIC, IntegerType, Operation, Value
 
-from .origins import constant_of, is_copied_to, source
+from .origins import constant_of, is_copied_to, source, users_of_copies
 
 _ADDRESS = 64
 
@@ -50,7 +50,7 @@ class Column(NamedTuple):
     @property
     def address_of(self) -> Any:
         """The type of the elements that the number is the address of; None for another number."""
-        for op in _copies(self.value):
+        for op in users_of_copies(self.value):
             if op.name == "cuda_tile.int_to_ptr":
                 return op.results[0].type.element_type.pointee_type
         return None
@@ -73,13 +73,6 @@ def columns(entry: Operation, position: Mapping[Value, int]) -> Iterator[Column]
     result = [each for op in entry.walk() if op.name == "cuda_tile.extract" and (each := _column(op, position))]
     tables = {each.pointer for each in result if is_copied_to(each.value, "cuda_tile.int_to_ptr")}
     yield from (each for each in result if each.pointer in tables)
-
-
-def _copies(value: Value) -> Iterator[Operation]:
-    for user in value.users:
-        yield user
-        if len(user.results) == 1 and source(user.results[0]) is source(value):
-            yield from _copies(user.results[0])
 
 
 def _column(op: Operation, position: Mapping[Value, int]) -> Column | None:

@@ -55,6 +55,10 @@ class Shadow:
         self.flushed = np.zeros(count, bool)
 
 
+_CELL = 16
+"""The most bytes of a cell of the emulator's race checker."""
+
+
 class _Access(NamedTuple):
     """An access of a tile block: whether an operation that may order the block after others came before, the address of
     the allocation, and the first byte of each element."""
@@ -64,6 +68,11 @@ class _Access(NamedTuple):
     is_ordered: bool
     owner: int
     places: np.ndarray
+    itemsize: int
+
+    @property
+    def bytes(self) -> np.ndarray:
+        return (self.places.reshape(-1, 1) + np.arange(self.itemsize)).reshape(-1)
 
 
 class TrackedMemory(Memory):
@@ -87,24 +96,24 @@ class TrackedMemory(Memory):
 
     def _places(self, addresses: np.ndarray, mask: Any) -> Iterable[tuple[Allocation, np.ndarray, np.ndarray]]:
         flat = addresses.reshape(-1)
-        chosen = np.arange(flat.size)
+        indices = np.arange(flat.size)
         if mask is not None:
-            chosen = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
-        while chosen.size:
-            allocation = self.find(int(flat[chosen[0]]))
+            indices = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
+        while indices.size:
+            allocation = self.find(int(flat[indices[0]]))
             if allocation is None:
                 return
-            places = flat[chosen] - allocation.address
+            places = flat[indices] - allocation.address
             inside = (places >= 0) & (places < allocation.size)
-            yield allocation, places[inside], chosen[inside]
-            chosen = chosen[~inside]
+            yield allocation, places[inside], indices[inside]
+            indices = indices[~inside]
 
     def load(self, addresses, dtype, *, mask=None, fill=None, alignment=None):
         result = super().load(addresses, dtype, mask=mask, fill=fill, alignment=alignment)
         if not self.watching:
             return result
         for allocation, places, _ in self._places(np.asarray(addresses).astype(np.int64), mask):
-            self._record(False, allocation, places)
+            self._record(False, allocation, places, np.dtype(dtype).itemsize)
         if not self.shadows:
             return result
         wide = np.asarray(addresses).astype(np.int64)
@@ -128,7 +137,7 @@ class TrackedMemory(Memory):
             return
         wide, itemsize = np.asarray(addresses).astype(np.int64), np.asarray(values).dtype.itemsize
         for allocation, places, where in self._places(wide, mask):
-            self._record(True, allocation, places)
+            self._record(True, allocation, places, itemsize)
             if self.operation is not None:
                 self.writers.append((self.operation, allocation, places, itemsize))
             shadow = self.shadows.get(allocation.address)
@@ -145,48 +154,36 @@ class TrackedMemory(Memory):
             shadow.low[at], shadow.high[at] = ends
             shadow.active[at] = ~is_point(Bounds(*ends))
 
-    def _record(self, wrote: bool, allocation: Allocation, places: np.ndarray) -> None:
+    def _record(self, wrote: bool, allocation: Allocation, places: np.ndarray, itemsize: int) -> None:
         block = self.block_id
-        self.record.append(_Access(block, wrote, block in self.ordered, allocation.address, places))
+        self.record.append(_Access(block, wrote, block in self.ordered, allocation.address, places, itemsize))
 
     def conflicts_at(self, address: int) -> bool:
-        """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or two
-        tile blocks access it, and neither has executed an operation before that may order it after the other."""
+        """Whether the program itself leaves a value in the race checker's cell at an address undetermined."""
         allocation = self.find(address)
         if allocation is None:
             return False
         byte = address - allocation.address
-        at: list[_Access] = []
-        for each in self.record:
-            if each.owner == allocation.address:
-                # The widest elements have eight bytes; those of one access are apart by their size.
-                hit = each.places[(each.places <= byte) & (byte < each.places + 8)]
-                if hit.size:
-                    at.append(each)
-                    if each.wrote and len(np.unique(hit)) < hit.size:
-                        return True
-        return any(
-            one.wrote and one.block != other.block and not (one.is_ordered or other.is_ordered)
-            for one in at for other in at
-        )
+        return bool(self.undetermined(allocation, 1)[byte : byte + _CELL].any())
 
     def undetermined(self, allocation: Allocation, itemsize: int) -> np.ndarray:
-        """Which elements of an allocation the program leaves undetermined, as `conflicts_at` says of an address."""
-        count = -(-allocation.size // itemsize)
+        """Which elements of an allocation the program leaves undetermined: one store writes them twice, or two tile
+        blocks access them, and neither has executed an operation before that may order it after the other."""
+        count = -(-allocation.size // itemsize) * itemsize
         writes, repeated = np.zeros(count, bool), np.zeros(count, bool)
         first, last = np.full(count, len(self.record)), np.full(count, -1)
         blocks: dict[tuple[int, int, int], int] = {}
         for each in self.record:
             if each.owner != allocation.address:
                 continue
-            places, times = np.unique(each.places, return_counts=True)
+            at, times = np.unique(each.bytes, return_counts=True)
             if each.wrote:
-                repeated[places[times > 1] // itemsize] = True
+                repeated[at[times > 1]] = True
             if not each.is_ordered:
-                at, number = places // itemsize, blocks.setdefault(each.block, len(blocks))
+                number = blocks.setdefault(each.block, len(blocks))
                 first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
                 writes[at] |= each.wrote
-        return repeated | writes & (first < last)
+        return (repeated | writes & (first < last)).reshape(-1, itemsize).any(1)
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""
@@ -265,10 +262,10 @@ class TrackingMachine(Machine):
         finally:
             self._looking = False
 
-    def decide(self, what: str, *values: Any) -> None:
+    def decide(self, decision: str, *values: Any) -> None:
         if self._looking:
             return
-        super().decide(what, *values)
+        super().decide(decision, *values)
         for value in values:
             bounds = self.bounds_of(value)
             if bounds is not None and not is_point(bounds).all() and self.unsteady is None:
@@ -353,8 +350,8 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
     if orders(op):
         memory.ordered.add(machine.block_id)
     memory.loaded, memory.watching = None, True
-    stored = STORES.get(op.name)
-    memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None
+    operand = STORES.get(op.name)
+    memory.pending = machine.bounds_of(machine.values.get(getattr(op, operand))) if operand else None
     try:
         if op.name in ATOMICS:
             return _atomic(meaning, machine, op)
@@ -403,10 +400,10 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
         del memory.accesses
     del memory.writers[before:]
     terms, radii = _terms(machine, op, argument)
-    used = 0
+    offset = 0
     for allocation, where, old in places:
-        part = slice(used, used + where.size)
-        used += where.size
+        part = slice(offset, offset + where.size)
+        offset += where.size
         memory.writers.append((op, allocation, where, dtype.itemsize))
         _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
     return outcome
@@ -431,14 +428,14 @@ def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tup
             radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
         radius = np.where(np.isnan(radius), np.inf, radius)
         magnitude = magnitude + radius
-    chosen = np.ones(wide.shape, bool)
+    active = np.ones(wide.shape, bool)
     if op.name == "cuda_tile.atomic_red_view_tko":
         with machine.looking():
-            _, chosen = locate(machine, machine[op.view], op)
+            _, active = locate(machine, machine[op.view], op)
     elif (mask := machine.get(op.mask)) is not None:
-        chosen = np.broadcast_to(mask, wide.shape)
-    chosen = np.asarray(chosen).reshape(-1)
-    return magnitude.reshape(-1)[chosen], radius.reshape(-1)[chosen]
+        active = np.broadcast_to(mask, wide.shape)
+    active = np.asarray(active).reshape(-1)
+    return magnitude.reshape(-1)[active], radius.reshape(-1)[active]
 
 
 def _add(
@@ -474,8 +471,8 @@ def _add(
         each = 2.0 ** -precision(element.keyword) * magnitude + tiny
         error = 2.02 * ((shadow.count[at] + 1) * each + radius)
         low, high = now - error, now + error
-    known = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
-    shadow.low[at], shadow.high[at] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    is_bounded = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
+    shadow.low[at], shadow.high[at] = np.where(is_bounded, low, -np.inf), np.where(is_bounded, high, np.inf)
     shadow.active[at] = ~exact
 
 

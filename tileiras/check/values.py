@@ -103,15 +103,15 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
     if kind in ("special", "extreme"):
         least = float(ml_dtypes.finfo(dtype).smallest_subnormal)
         normal, most = float(ml_dtypes.finfo(dtype).tiny), max_finite(semantics)
-        chosen = [0.0, -0.0, least, -least, normal, -normal, normal * 0.5]
+        special = [0.0, -0.0, least, -least, normal, -normal, normal * 0.5]
         if kind == "extreme":
-            chosen += [most, -most, most / 2]
+            special += [most, -most, most / 2]
         else:
-            chosen += [np.inf, -np.inf] if semantics.has_infinity else []
-            chosen += [np.nan] if semantics.has_nan else []
+            special += [np.inf, -np.inf] if semantics.has_infinity else []
+            special += [np.nan] if semantics.has_nan else []
         # One element in sixteen: some rows contain special values, but NaN does not spread to all of them.
         where = generator.random(_PERIOD) < 1 / 16
-        values[where] = np.array(generator.choice(chosen, int(where.sum()))).astype(dtype)
+        values[where] = np.array(generator.choice(special, int(where.sum()))).astype(dtype)
     return values
 
 

@@ -148,8 +148,8 @@ class Verdict:
         try:
             if data["format"] != FORMAT or data["status"] not in STATUSES:
                 raise ValueError("a verdict of another format")
-            known = {each.name for each in dataclasses.fields(cls)}
-            result = {name: value for name, value in data.items() if name in known}
+            names = {each.name for each in dataclasses.fields(cls)}
+            result = {name: value for name, value in data.items() if name in names}
             return cls(**{
                 **result,
                 "launches": tuple(_row(LaunchReport, each) for each in data["launches"]),

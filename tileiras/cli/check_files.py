@@ -27,7 +27,7 @@ def of_builds(paths: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
     Those of builds have lines of ENTRY.cuda_tile.mlir, which become those of the source as it is now.
     Raises UsageError for a file that is not a verdict, and for a verdict on PTX other than the file beside it.
     """
-    from tileiras.check.places import moved
+    from tileiras.check.places import relocate
     from tileiras.check.verdict import Verdict
 
     for path in _files(paths):
@@ -42,7 +42,7 @@ def of_builds(paths: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
             if ptx is not None and verdict.ptx != hashlib.sha256(ptx).hexdigest():
                 raise UsageError(f"{path} is of other PTX than {stem}.ptx", "hint: scons check=1 makes it anew")
             folder, find = _places(stem)
-            yield moved(verdict, find), folder
+            yield relocate(verdict, find), folder
 
 
 def _files(paths: Sequence[str]) -> Iterator[str]:

@@ -61,7 +61,7 @@ class GridExpression(NamedTuple):
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
         if isinstance(node, ast.Name):
-            return self._named(node, values)
+            return self._variable(node, values)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self._value(node.operand, values)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -78,7 +78,7 @@ class GridExpression(NamedTuple):
         except ZeroDivisionError:
             self._fail(node, f"division by zero{_where(self.names, values)}")
 
-    def _named(self, node: ast.Name, values: Mapping[str, object]) -> int:
+    def _variable(self, node: ast.Name, values: Mapping[str, object]) -> int:
         if node.id not in values:
             names = f"known are {', '.join(sorted(values))}" if values else "the kernel has no names to use here"
             self._fail(node, f"'{node.id}' is not known; {names}")

@@ -43,13 +43,13 @@ _DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 
 
 class Output:
-    """A file or stream to write: `path` as the user wrote it, `what` as messages call it."""
+    """A file or stream to write: `path` as the user wrote it, `label` as messages call it."""
 
-    __slots__ = ("path", "what", "_descriptor", "_target", "_keys", "_problem")
+    __slots__ = ("path", "label", "_descriptor", "_target", "_keys", "_problem")
 
-    def __init__(self, path: str, what: str) -> None:
+    def __init__(self, path: str, label: str) -> None:
         self.path = path
-        self.what = what
+        self.label = label
         self._descriptor: int | None = None
         self._target = path
         self._keys: frozenset[tuple] = frozenset()
@@ -176,7 +176,7 @@ class Outputs:
         self._inputs: list[tuple[str, str, frozenset[tuple]]] = []
         self._outputs: list[Output] = []
 
-    def reads(self, path: str | os.PathLike, what: str) -> None:
+    def reads(self, path: str | os.PathLike, label: str) -> None:
         """Declare an input; raises UsageError if it is an output.  A file that does not exist is not an input."""
         path = os.fspath(path)
         try:
@@ -185,31 +185,31 @@ class Outputs:
             return
         if not keys:
             return
-        self._inputs.append((path, what, keys))
+        self._inputs.append((path, label, keys))
         for output in self._outputs:
             self._compare(output, self._inputs[-1])
 
-    def writes(self, path: str | os.PathLike, what: str) -> Output:
+    def writes(self, path: str | os.PathLike, label: str) -> Output:
         """Declare an output; raises UsageError if it is an input or another output.
 
         A file that cannot be written is reported by `publish`, after all other errors.
         """
-        output = Output(os.fspath(path), what)
+        output = Output(os.fspath(path), label)
         for item in self._inputs:
             self._compare(output, item)
         for other in self._outputs:
             if output.is_same_file(other):
                 place = output.path if other.path == STANDARD else other.path
-                raise UsageError(f"{output.what} and {other.what} are one file: {place}")
+                raise UsageError(f"{output.label} and {other.label} are one file: {place}")
         self._outputs.append(output)
         return output
 
     @staticmethod
     def _compare(output: Output, entry: tuple[str, str, frozenset[tuple]]) -> None:
-        path, what, keys = entry
+        path, label, keys = entry
         if keys & output._keys:
             place = output.path if path == STANDARD else path
-            raise UsageError(f"{what} and {output.what} are one file: {place}")
+            raise UsageError(f"{label} and {output.label} are one file: {place}")
 
     def publish(self, contents: Iterable[tuple[Output, Content]]) -> None:
         """Write outputs, all of them or none: regular files take their places when everything is written.

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.support.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def _number(text: str) -> float:
         return float(text)
 
 
-def _numbers(text: str, what: str, least: int, most: int) -> list[float]:
+def _numbers(text: str, label: str, least: int, most: int) -> list[float]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     try:
         values = [_number(part) for part in parts]
     except ValueError:
-        raise UsageError(f"{what} takes numbers, got '{text}'") from None
+        raise UsageError(f"{label} takes numbers, got '{text}'") from None
     if not least <= len(values) <= most:
-        raise UsageError(f"{what} takes {least if least == most else f'{least} to {most}'} numbers, got {len(values)}")
+        raise UsageError(f"{label} takes {least if least == most else f'{least} to {most}'} numbers, got {len(values)}")
     return values
 
 
@@ -207,7 +207,7 @@ def parse_argument(text: str, earlier: list[Argument]) -> Argument:
         if array is None:
             raise UsageError(f"argument {number} is not an array")
         if skip and skip >= array.size:
-            raise UsageError(f"'{text}' is behind the {counted(array.size, 'element')} of argument {number}")
+            raise UsageError(f"'{text}' is behind the {plural(array.size, 'element')} of argument {number}")
         shifted = array.reshape(-1)[skip:] if skip else array
         if not np.shares_memory(shifted, array) and shifted.size:
             raise UsageError(f"argument {number} is not contiguous, so '{text}' has no meaning")

@@ -324,18 +324,18 @@ class Intermediates:
         """The path of the artifact.  One at the path of the product is not written, only compared with the product;
         raises UsageError if the path is that of another file."""
         path = os.path.join(self._folder, file_stem(unit) + suffix)
-        what = f"the files of --save-temps for '{unit}'"
-        if suffix == self._suffix and self._product.is_same_file(Output(path, what)):
-            self._held.append((what, data))
+        label = f"the files of --save-temps for '{unit}'"
+        if suffix == self._suffix and self._product.is_same_file(Output(path, label)):
+            self._held.append((label, data))
         else:
-            self._outputs.publish([(self._outputs.writes(path, what), data)])
+            self._outputs.publish([(self._outputs.writes(path, label), data)])
         return path
 
     def check(self, product: bytes) -> None:
         """Raise UsageError if the product would replace an artifact that differs from it."""
-        for what, data in self._held:
+        for label, data in self._held:
             if data != product:
-                raise UsageError(f"{what} and {self._product.what} are one file: {self._product.path}")
+                raise UsageError(f"{label} and {self._product.label} are one file: {self._product.path}")
 
 
 def _check_previews(source: Source, values: Mapping[str, Any]) -> None:

@@ -212,7 +212,7 @@ def _checked(
         yield check(
             arguments.source, gpu_name=arguments.gpu_name, opt_level=arguments.opt_level, entry=name,
             image=arguments.image,
-            given=added, budget=arguments.budget, waive=arguments.waive, blame=arguments.blame, **options,
+            launches=added, budget=arguments.budget, waive=arguments.waive, blame=arguments.blame, **options,
         ), os.path.dirname(arguments.source)  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _compare_builds(arguments: argparse.Namespace, options: Mapping[str, Any], a
         settings = [{**o, "gpu_name": a.gpu_name} for a, o in both]
         places = order.located(certificates[0], module, name, arguments.gpu_name)
         claims = order.compare(*certificates, settings, places["sums"] if places is not None else ())
-        executed = execute(module, choose(module, name), images, arguments.budget, given=added)
+        executed = execute(module, choose(module, name), images, arguments.budget, user_launches=added)
         items.append(Comparison(name, tuple(claims), executed))
         if not arguments.json:
             print(items[-1], flush=True)

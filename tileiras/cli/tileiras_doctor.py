@@ -30,7 +30,7 @@ def build_parser() -> Any:
 
 def examined(part: Part) -> dict[str, Any]:
     """The facts about a part, as plain data; `state` is found, missing or broken."""
-    facts: dict[str, Any] = {"name": part.name, "kind": part.kind, "needed": part.needed, "state": "found"}
+    facts: dict[str, Any] = {"name": part.name, "kind": part.kind, "needed": part.is_required, "state": "found"}
     try:
         result = part.find()
     except CompileError as error:

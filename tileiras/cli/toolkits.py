@@ -31,7 +31,7 @@ class Part(NamedTuple):
     """The package that brings it; empty for parts of the system."""
     cost: str
     """The abilities that it brings."""
-    needed: bool = False
+    is_required: bool = False
     """Whether a cubin cannot be made without it."""
 
 
@@ -98,9 +98,9 @@ PARTS = (
     _row("xxhash", "xxhash", "no keys of artifacts: no builds, no artifact store", required=True),
     _row("watchdog", "watchdog", "no watch"),
     Part("ptxas", "tool", lambda: _program("ptxas"), "nvidia-cuda-nvcc",
-         "no cubins (--emit cubin, the default) and no machine code; PTX is made", needed=True),
+         "no cubins (--emit cubin, the default) and no machine code; PTX is made", is_required=True),
     Part("libdevice", "tool", _libdevice, "nvidia-nvvm",
-         "kernels with functions of libdevice (exp, sin, pow in f32 and f64) do not compile", needed=True),
+         "kernels with functions of libdevice (exp, sin, pow in f32 and f64) do not compile", is_required=True),
     Part("nvdisasm", "tool", lambda: _program("nvdisasm"), "nvidia-cuda-nvdisasm",
          "no --emit sass, no machine code in reports"),
     Part("nvJitLink", "tool", _nvjitlink, "nvidia-nvjitlink", "no --assembler=nvjitlink; ptxas is the default"),

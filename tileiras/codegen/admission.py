@@ -35,10 +35,10 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
     letters = [""]
     versions: dict[tuple[int, int], PTXRequirement] = {}
 
-    def need(requirement: str, what: str) -> None:
+    def need(requirement: str, feature: str) -> None:
         letter = form(requirement, row.chip)
         if letter is None:
-            errors.append(f"{what} needs {spelled(requirement)}, not {row.chip}")
+            errors.append(f"{feature} needs {spelled(requirement)}, not {row.chip}")
         else:
             letters.append(letter)
 

@@ -83,7 +83,7 @@ def link(
         arguments = [*head, *inputs, "-o", "kernel.cubin"]
         command = [*head, *map(os.path.basename, inputs), "-o", "kernel.cubin"]
         processes.programs.run(
-            "nvlink", program, arguments, folder, timeout=timeout, location=location, shown=command,
+            "nvlink", program, arguments, folder, timeout=timeout, location=location, display=command,
             meanwhile=meanwhile,
         )  # fmt: skip
         with open(os.path.join(folder, "kernel.cubin"), "rb") as file:

@@ -22,7 +22,7 @@ def remark_on_kernels(
     `locations` has the locations of entries; `location` is for the others.
     """
     for kernel in kernels:
-        resources = kernel.used
+        resources = kernel.usage
         place = locations.get(kernel.name, location)
 
         def say(reason: Reason, **arguments: object) -> None:

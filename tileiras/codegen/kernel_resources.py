@@ -22,7 +22,7 @@ class KernelResources(NamedTuple):
     """Resources of one entry: `used` is ptxas's report; counts are per CTA unless stated otherwise."""
 
     name: str
-    used: Resources
+    usage: Resources
     threads: int
     ctas: int
     """CTAs of a cluster."""
@@ -36,7 +36,7 @@ class KernelResources(NamedTuple):
     @property
     def shared(self) -> int | None:
         """Bytes of shared memory, the launch's included."""
-        return None if self.dynamic_shared is None else self.used.shared + self.dynamic_shared
+        return None if self.dynamic_shared is None else self.usage.shared + self.dynamic_shared
 
     @property
     def warps(self) -> int:
@@ -81,7 +81,7 @@ def resources_json(kernels: Sequence[KernelResources]) -> str:
 
     document: dict[str, Any] = {}
     for kernel in kernels:
-        row: dict[str, Any] = kernel.used._asdict()
+        row: dict[str, Any] = kernel.usage._asdict()
         row.update(shared=kernel.shared, dynamic_shared=kernel.dynamic_shared, occupancy=None)
         if kernel.occupancy is not None:
             row["occupancy"] = {

@@ -230,7 +230,7 @@ def assemble(
         output = processes.programs.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
             waiting=waiting, timeout=timeout, spent=spent, location=location, complaint=messages, meanwhile=meanwhile,
-            shown=[*command_text, ptx_path or INPUT_NAME, *IN_AND_OUT[1:]],
+            display=[*command_text, ptx_path or INPUT_NAME, *IN_AND_OUT[1:]],
             keep="" if ptx_path else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
         try:

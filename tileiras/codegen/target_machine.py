@@ -72,7 +72,7 @@ class PTXRequirement(NamedTuple):
     """The lowest PTX version that something in a module needs; `remedy` says how to do without it."""
 
     version: tuple[int, int]
-    what: str
+    feature: str
     remedy: str = ""
 
 
@@ -98,9 +98,9 @@ def ptx_version(
     notes = [Diagnostic.note(None, first.remedy)] if first.remedy else []
     for need in others:
         remedy = f"; {need.remedy}" if need.remedy else ""
-        notes.append(Diagnostic.note(None, "{} needs PTX {}.{} or newer".format(need.what, *need.version) + remedy))
+        notes.append(Diagnostic.note(None, "{} needs PTX {}.{} or newer".format(need.feature, *need.version) + remedy))
     message = "PTX version {}.{} does not support {}, which needs {}.{} or newer".format(
-        *requested, first.what, *first.version
+        *requested, first.feature, *first.version
     )
     raise CompileError.at(location, message, ExitCode.CONFIGURATION, notes)
 

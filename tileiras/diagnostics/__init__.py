@@ -176,7 +176,7 @@ class Diagnostic:
         traced = any(note.word == TRACE_WORD for note in self.notes)
         return (self._word or self.severity.number) | (CHILD if traced else 0)
 
-    def moved(self, location: Locatable | None, notes: Iterable["Diagnostic"]) -> "Diagnostic":
+    def relocate(self, location: Locatable | None, notes: Iterable["Diagnostic"]) -> "Diagnostic":
         """The same diagnostic with another location and other notes."""
         return Diagnostic(self.severity, location, self.fragments, notes, self._word)
 
@@ -255,7 +255,7 @@ def with_lines(diagnostics: Iterable[Diagnostic], name: str, text: str) -> list[
         location = diagnostic.location
         if position is not None and position.filename == name and 0 < position.line <= len(lines):
             location = KnownPlace(position._replace(source_line=lines[position.line - 1]), str(location))
-        return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
+        return diagnostic.relocate(location, list(map(quote, diagnostic.notes)))
 
     return list(map(quote, diagnostics))
 
@@ -482,6 +482,6 @@ class DiagnosticEngine:
             raise CompileError(self.diagnostics, code)
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, noun: str) -> str:
     """`1 warp`, `4 warps`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -146,12 +146,12 @@ class Remark(Diagnostic):
     def identity(self) -> tuple[str, ...]:
         return (*super().identity, self.function)
 
-    def moved(self, location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
-        return Remark.restored(self.stored(), location, notes)
+    def relocate(self, location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
+        return Remark.restored(self.as_values(), location, notes)
 
-    def stored(self) -> list[Any]:
+    def as_values(self) -> list[Any]:
         """All fields except location and notes, as plain values.  Pairs keep their order in JSON with sorted keys."""
-        return [self.said.stored(), [list(item) for item in self.arguments.items()], self.function]
+        return [self.said.as_values(), [list(item) for item in self.arguments.items()], self.function]
 
     @classmethod
     def restored(cls, row: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":

@@ -22,7 +22,7 @@ class KernelInput(NamedTuple):
     """Its name; empty for an input with several kernels or without names."""
     kept_as: str
     """The stem of its artifacts; empty for the stem of the source."""
-    given: Operation | bytes
+    input: Operation | bytes
     location: Locatable
     """The kernel's location in the source."""
 

@@ -74,7 +74,7 @@ class Steps:
 
     def on_kernel(self, unit: KernelInput) -> tuple[bytes, dict[str, bytes]]:
         """Run the per-kernel steps on one kernel; the product, and the artifacts of the last step by suffix."""
-        result = StageResult(unit.given)
+        result = StageResult(unit.input)
         for row in self.plan.kernel:
             result = self._run(row, result.output, unit.location, unit.kept_as)
         data = as_bytes(result.output)

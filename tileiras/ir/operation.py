@@ -167,9 +167,9 @@ class Operation:
         form = (*map(_TYPE, flat), None, *types)
         if signature.operands < 0:
             form += tuple(sizes)
-        if form not in signature.built:
+        if form not in signature.forms:
             self._verify_types()
-            signature.built.add(form)
+            signature.forms.add(form)
 
     @classmethod
     def create(

@@ -182,8 +182,8 @@ class CrashReproducer(PassInstrumentation):
     after_rejection = after_failure
 
 
-def _names(which: bool | frozenset[str], name: str) -> bool:
-    return which if isinstance(which, bool) else name in which
+def _names(selection: bool | frozenset[str], name: str) -> bool:
+    return selection if isinstance(selection, bool) else name in selection
 
 
 class PassTimer(PassInstrumentation):

@@ -194,7 +194,7 @@ class PassContext:
 class PassWhereFound(NamedTuple):
     """A pass that is constructed, and its file loaded, only for IR that contains its operations."""
 
-    made: Callable[[], Pass | None]
+    construct: Callable[[], Pass | None]
     """Constructs the pass; None if it is omitted."""
     names: tuple[str, ...]
     """The pass has no effect if no operation has one of these names, or an attribute of such a name; one that ends in a
@@ -226,7 +226,7 @@ class PassManager:
         self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
         self.passes = list(passes)
         if self.instrumentation:
-            created = (item if isinstance(item, Pass) else item.made() for item in passes)
+            created = (item if isinstance(item, Pass) else item.construct() for item in passes)
             self.passes = [item for item in created if item is not None]
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
@@ -245,7 +245,7 @@ class PassManager:
                         collect_names(op, result)
                     if not each.is_among(result):
                         continue
-                item = each.made()
+                item = each.construct()
                 if item is None:
                     continue
             item.clear_state()
@@ -347,14 +347,14 @@ class _PipelineParser:
         return CompileError.at(place, message, ExitCode.CONFIGURATION)
 
     @contextlib.contextmanager
-    def _placed(self, at: int) -> Iterator[None]:
+    def _place_errors(self, at: int) -> Iterator[None]:
         """Add the place in the text to errors of passes and pipelines, which do not know it."""
         try:
             yield
         except CompileError as error:
             if self.source:
                 place = _Place(self.source, self.text, at)
-                diagnostics = [d if d.location is not None else d.moved(place, d.notes) for d in error.diagnostics]
+                diagnostics = [d if d.location is not None else d.relocate(place, d.notes) for d in error.diagnostics]
                 raise CompileError(diagnostics, error.code) from None
             raise
 
@@ -388,12 +388,12 @@ class _PipelineParser:
             if path not in ((), (MODULE,)):
                 message = f"pipeline '{name}' anchored on '{MODULE}' added to pipeline anchored on '{path[-1]}'"
                 raise self._error(start, message)
-            with self._placed(start):
+            with self._place_errors(start):
                 self.passes += self.pipelines[name](braces[1] if braces else "")
         else:
-            with self._placed(start):
+            with self._place_errors(start):
                 entry = self.lookup(name)
-            item = self._made(entry, start, braces)
+            item = self._construct(entry, start, braces)
             if path and item.anchor not in ("", path[-1]):
                 message = f"pass '{name}' anchored on '{item.anchor}' added to pipeline anchored on '{path[-1]}'"
                 raise self._error(start, message)
@@ -429,7 +429,7 @@ class _PipelineParser:
             raise self._error(opened, f"expected ')' after the passes of '{name}'")
         self.at += 1
 
-    def _made(self, pass_class: type[Pass], start: int, braces: tuple[int, str] | None) -> Pass:
+    def _construct(self, pass_class: type[Pass], start: int, braces: tuple[int, str] | None) -> Pass:
         options: dict[str, Any] = {}
         inside, text = braces or (start, "")
         for word in re.finditer(r"(?:\{[^{}]*\}|\S)+", text):
@@ -443,9 +443,9 @@ class _PipelineParser:
             at = inside + word.start()
             if value.startswith("{"):
                 for field in re.finditer(r"[^\s{}]+", value):
-                    with self._placed(at + len(key) + 1 + field.start()):
+                    with self._place_errors(at + len(key) + 1 + field.start()):
                         pass_class(**{key: field[0]})
-            with self._placed(at):
+            with self._place_errors(at):
                 pass_class(**{key: options[key]})
-        with self._placed(start):
+        with self._place_errors(start):
             return pass_class(**options)

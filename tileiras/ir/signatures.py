@@ -18,17 +18,17 @@ class Signature:
     """The data of a class that its constructor uses, computed for the first of its operations."""
 
     __slots__ = (
-        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "built",
+        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "forms",
     )  # fmt: skip
 
-    built: set[tuple]
+    forms: set[tuple]
     """The types of operands and results, and how many each field takes, with which one was built before."""
 
     @classmethod
     def of(cls, op: type[Operation], infers: bool) -> Signature:
         """`infers`: the class has rules of its own for the types of its results."""
         self = op._signature = cls()
-        self.built = set()
+        self.forms = set()
         # A number that no list of operands has stands for operands that are optional or several.
         self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
         self.ones = [1] * len(op.operand_fields)

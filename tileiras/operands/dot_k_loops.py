@@ -21,6 +21,7 @@ from math import prod
 from typing import Any
 
 from tileiras import analysis
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
@@ -67,14 +68,14 @@ class Operand(NamedTuple):
     """An operand of a dot that can be sliced along K.
 
     `source` is the tile, and `axis` its dimension that is K.  `path` has the views, permutations and broadcasts that
-    turn it into the operand, the last first, each with the dimension of its result that is K.  `stored` is the tile
+    turn it into the operand, the last first, each with the dimension of its result that is K.  `smem_tile` is the tile
     that has to be in shared memory for that, None if the source is there already or is uniform.
     """
 
     source: Value
     axis: int
     path: tuple[tuple[Any, int], ...]
-    stored: Value | None
+    smem_tile: Value | None
 
     def slice_types(self, layout: LinearLayout, step: int) -> list[TensorType]:
         """The types of slices of `step` of K: the source's, those of the path, last the operand's, which is in
@@ -103,19 +104,19 @@ class Dot(NamedTuple):
     @property
     def part_bytes(self) -> int:
         """Bytes of shared memory for a part of the operands."""
-        return 0 if self.parts == 1 else sum(map(bytes_of, self.stored)) // self.parts
+        return 0 if self.parts == 1 else sum(map(bytes_of, self.smem_tiles)) // self.parts
 
     @property
-    def stored(self) -> list[Value]:
-        return [operand.stored for operand in self.operands if operand.stored is not None]
+    def smem_tiles(self) -> list[Value]:
+        return [operand.smem_tile for operand in self.operands if operand.smem_tile is not None]
 
     def cut(self) -> Iterator[Dot]:
         """The same dot with increasing numbers of parts."""
         parts = 1
         while self.op.a.type.shape[-1] // parts > self.step:
             parts *= 2
-            in_shared = (operand for operand in self.operands if operand.stored is not None)
-            if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in in_shared):
+            in_shared = (operand for operand in self.operands if operand.smem_tile is not None)
+            if all(part_of(layout_of(f.smem_tile.type), f.axis, parts, 0) is not None for f in in_shared):
                 yield self._replace(parts=parts)
 
     def slice_types(self) -> list[list[TensorType]]:
@@ -161,7 +162,7 @@ def dot_of(op: tileas.DotOp, target: Target) -> Dot | None:
     first, second = operand_of(op.a, rank - 1, op), operand_of(op.b, rank - 2, op)  # type: ignore[attr-defined]
     if first is None or second is None:
         return None
-    if not is_multiply_add(op) and any(operand.stored is not None for operand in (first, second)):
+    if not is_multiply_add(op) and any(operand.smem_tile is not None for operand in (first, second)):
         return None
     return Dot(op, (first, second), step)
 
@@ -254,7 +255,7 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
     op = dot.op
     outer = Builder.before(op)
     zero, one, iterations = (integer(outer, n) for n in (0, 1, dot.iterations))
-    places = [None if operand.stored is None else buffers.get(operand.stored) for operand in dot.operands]
+    places = [None if operand.smem_tile is None else buffers.get(operand.smem_tile) for operand in dot.operands]
     if dot.parts > 1:
         places = [outer.insert(tileas.AllocTensorOp(result=t)).results[0] if t else None for t in _part_types(dot)]
     accumulators = op.c
@@ -262,7 +263,7 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
         if dot.parts > 1:
             for operand, place in zip(dot.operands, places):
                 if place is not None:
-                    store = tileas.StoreTensorOp(operand.stored, place, zero, part=IntegerAttr(part, i32))
+                    store = tileas.StoreTensorOp(operand.smem_tile, place, zero, part=IntegerAttr(part, i32))
                     outer.insert(store)
         start = part * dot.iterations
         if dot.iterations == 1:
@@ -285,18 +286,18 @@ def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
     old = op.operands[:2]
     op.erase()
     for value in old:
-        erase_unused(value)
+        erase_unused_sources(value, release)
 
 
 def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
     """The buffers for parts of the operands; None for an operand that needs none."""
     for operand, types in zip(dot.operands, dot.slice_types()):
-        if operand.stored is None:
+        if operand.smem_tile is None:
             yield None
             continue
-        part = part_of(layout_of(operand.stored.type), operand.axis, dot.parts, 0)
+        part = part_of(layout_of(operand.smem_tile.type), operand.axis, dot.parts, 0)
         assert part is not None, "a dot that is cut into parts"
-        yield buffer_type(part.layout, operand.stored.type.element_type, {layout_of(types[0]): dot.iterations})
+        yield buffer_type(part.layout, operand.smem_tile.type.element_type, {layout_of(types[0]): dot.iterations})
 
 
 def step_of_dot(
@@ -329,11 +330,6 @@ def step_of_dot(
     return builder.insert(new).results[0]
 
 
-def erase_unused(value: Value) -> None:
-    """Erase the operations that defined an operand and have no other use."""
-    op = value.defining_op
-    if value.has_uses or not isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)):
-        return
-    operand = op.operands[0]
-    op.erase()
-    erase_unused(operand)
+def release(op: Operation) -> list[Value] | None:
+    """The tile that an operand is made of; None for operations that do not make operands."""
+    return op.operands[:1] if isinstance(op, (*OPERAND_MAKERS, tileas.CopyOp)) else None

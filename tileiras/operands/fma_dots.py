@@ -64,7 +64,7 @@ class Stored(NamedTuple):
         readers = {}
         for dot in self.dots:
             for operand, types in zip(dot.operands, dot.slice_types()):
-                if operand.stored is self.value:
+                if operand.smem_tile is self.value:
                     readers[layout_of(types[0])] = dot.iterations
         type = self.value.type
         return buffer_type(layout_of(type), type.element_type, readers)
@@ -75,14 +75,14 @@ class Span(NamedTuple):
 
     first: int
     last: int
-    stored: tuple[Stored, ...]
+    tiles: tuple[Stored, ...]
 
     @property
     def bytes(self) -> int:
-        return sum(bytes_of(each.value) for each in self.stored)
+        return sum(bytes_of(each.value) for each in self.tiles)
 
     def joined(self, other: Span) -> Span:
-        return Span(min(self.first, other.first), max(self.last, other.last), (*self.stored, *other.stored))
+        return Span(min(self.first, other.first), max(self.last, other.last), (*self.tiles, *other.tiles))
 
     def crosses(self, other: Span) -> bool:
         """Whether they overlap and neither is a part of the other."""
@@ -128,12 +128,12 @@ class _Plan:
         self._func = func
         self._budget = budget
         self._dots: list[Dot] = []
-        self._used = self._needed()
+        self._used = self._required_bytes()
 
     def add(self, dot: Dot) -> bool:
         """Whether there is room for the operands of one more dot."""
         self._dots.append(dot)
-        size = self._needed()
+        size = self._required_bytes()
         # An estimate that is above the budget already says nothing against a dot that adds nothing.
         if size > max(self._budget, self._used):
             self._dots.pop()
@@ -141,14 +141,14 @@ class _Plan:
         self._used = size
         return True
 
-    def _needed(self) -> int:
-        return self._most(self._func.body.block, self._stored(), self._replaced())
+    def _required_bytes(self) -> int:
+        return self._most(self._func.body.block, self._smem_tiles(), self._replaced())
 
-    def _stored(self) -> dict[Block, list[Stored]]:
+    def _smem_tiles(self) -> dict[Block, list[Stored]]:
         """The tiles that go to shared memory, by the blocks that they are values of."""
         result: dict[Value, Stored] = {}
         for dot in self._dots:
-            for value in dict.fromkeys(dot.stored if dot.parts == 1 else ()):
+            for value in dict.fromkeys(dot.smem_tiles if dot.parts == 1 else ()):
                 result.setdefault(value, Stored(value, [])).dots.append(dot)
         by_block: dict[Block, list[Stored]] = {}
         for tile in result.values():
@@ -177,7 +177,7 @@ class _Plan:
 
     def run(self) -> None:
         buffers: dict[Value, Value] = {}
-        for block, result in self._stored().items():
+        for block, result in self._smem_tiles().items():
             operations = list(block.operations)
             for span in _spans(block, result):
                 _store(operations, span, buffers)
@@ -204,14 +204,14 @@ def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value])
     """Allocate the buffers of a span, and store tiles to them before their first use: together, as far as they are
     there, so that one barrier serves them all."""
     before, after = Builder.before(operations[span.first]), Builder.after(operations[span.last])
-    for tile in span.stored:
+    for tile in span.tiles:
         buffers[tile.value] = before.insert(tileas.AllocTensorOp(result=tile.buffer_type())).results[0]
-    for tile in reversed(span.stored):
+    for tile in reversed(span.tiles):
         after.insert(tileas.DeallocTensorOp(buffers[tile.value]))
     stage = integer(before, 0)
     order = {op: number for number, op in enumerate(operations)}
     places: list[Operation] = []
-    for tile in sorted(span.stored, key=lambda tile: _first_use(tile, order)):
+    for tile in sorted(span.tiles, key=lambda tile: _first_use(tile, order)):
         origin = tile.value.defining_op
         result = (place for place in places if origin is None or origin.is_before_in_block(place))
         place = next(result, operations[_first_use(tile, order)])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.derivations import erase_unused_sources
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -32,7 +33,7 @@ from tileiras.resources.large_dots import is_large, is_multiply_add, matrix_inst
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
-from .dot_k_loops import Dot, Operand, erase_unused, operand_of, step_of_dot
+from .dot_k_loops import Dot, Operand, operand_of, release, step_of_dot
 
 if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext
@@ -89,7 +90,7 @@ class _Interleaved(NamedTuple):
         whole = op.operands[:2]
         op.erase()
         for value in whole:
-            erase_unused(value)
+            erase_unused_sources(value, release)
         self.branch.erase()
         # Copies of no bytes write to stages, which other buffers may replace after the loop.
         after = Builder.after(self.loop)
@@ -140,7 +141,7 @@ def _cut(interleaved: _Interleaved, least: int) -> _Interleaved | None:
 
 def _is_of_ring(operand: Operand | None) -> bool:
     """Whether an operand is read from a stage of a ring, which holds it for the whole iteration."""
-    if operand is None or operand.stored is not None:
+    if operand is None or operand.smem_tile is not None:
         return False
     copy = operand.source.defining_op
     return isinstance(copy, tileas.CopyOp) and copy.buffer.type.stages > 1 and not is_in_shared(copy.result.type)

@@ -311,7 +311,7 @@ class Flow:
         if not isinstance(op, aa.TiledAtomicRMWOp):
             self._facts[op.data] = Facts(frozenset((f"@{self.numbers[op]}",)), reads=places_of(op))
 
-    def stored(self, op: Any) -> Facts:
+    def facts_of_store(self, op: Any) -> Facts:
         """The facts of an element that an access writes.
 
         Padding has the bounds of the access and is not written, unless it differs from run to run.
@@ -325,7 +325,7 @@ class Flow:
     def _store(self, op: Any) -> None:
         if not self._reads_written:
             return
-        facts = self.stored(op)
+        facts = self.facts_of_store(op)
         unsolved = Addresses(self, op).unsolved(facts.reads)
         conditions = (self.of(value).quantities for value in self.conditions(op))
         guards = (marks_of_run(self.of(value).quantities) for value in self.guards(op))

@@ -120,7 +120,7 @@ class _Statement:
         stores = [op for op in self._writes if isinstance(op, STORES) and (may_wait or not is_weak(op))]
         places = {(address_of(op), places_of(op)) for op in self._writes}
         for op in stores:
-            facts, place = self._flow.stored(op), Separation(self._flow, op)
+            facts, place = self._flow.facts_of_store(op), Separation(self._flow, op)
             by_block = facts.value | facts.order | place.unsolved(facts.reads)
             is_repeated = not is_weak(op) and bool(varies(data_of(op))) and not place.separates_elements
             if len(places) > 1 or is_repeated or not place.separates_blocks(by_block):
@@ -128,7 +128,7 @@ class _Statement:
 
     def _add_write(self, op: Operation) -> None:
         flow, place = self._flow, Addresses(self._flow, op)
-        facts = flow.stored(op)
+        facts = flow.facts_of_store(op)
         reads, conditions = place.unsolved(facts.reads), place.unsolved(flow.conditions(op))
         self._value |= facts.value
         if len(self._writes) > 1:

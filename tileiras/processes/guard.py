@@ -107,8 +107,8 @@ class _Guarded:
         """Process its pending messages; False if it has exited."""
         try:
             while messages.is_pending(self._connection):
-                kind, _, passed = messages.receive(self._connection)
-                self._follow(passed[0] if kind == _FOLLOW else None)
+                kind, _, descriptors = messages.receive(self._connection)
+                self._follow(descriptors[0] if kind == _FOLLOW else None)
             return True
         except (EOFError, OSError, ProtocolError):
             return False

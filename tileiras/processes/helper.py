@@ -91,14 +91,14 @@ class Helper:
                 lifeline_read, self._lifeline = beyond_streams(os.pipe())
                 inner = (request_read, reply_write, lifeline_read)
                 _pipe_ends.update((*inner, *self._ends()))
-                _kept[threading.get_ident()] = inner
+                _inherited[threading.get_ident()] = inner
                 self._pid = _fork()
             finally:
                 if lock is not None:
                     lock.release()
             if self._pid == 0:
                 self._become_helper(inner, ahead)
-            del _kept[threading.get_ident()]
+            del _inherited[threading.get_ident()]
             for descriptor in inner:
                 _pipe_ends.discard(descriptor)
                 os.close(descriptor)
@@ -224,7 +224,7 @@ _creation = threading.Lock()
 # another process holds a pipe open, the helper outlives its parent, and the death of a helper goes unnoticed.
 _pipe_ends: set[int] = set()
 # Thread -> pipe ends that stay open in the helper that it is starting.
-_kept: dict[int, tuple[int, ...]] = {}
+_inherited: dict[int, tuple[int, ...]] = {}
 
 
 _sentinel: int | None = None
@@ -276,12 +276,12 @@ def _forget_helpers() -> None:
     _guard = _may_die = None
     _creation = threading.Lock()
     _local = threading.local()
-    entry = _kept.get(threading.get_ident(), ())
+    entry = _inherited.get(threading.get_ident(), ())
     for descriptor in _pipe_ends:
         if descriptor not in entry:
             os.close(descriptor)
     _pipe_ends.clear()
-    _kept.clear()
+    _inherited.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -309,10 +309,10 @@ def start() -> None:
     overlaps with other work."""
     if not available() or _works_here():
         return
-    _started()
+    _current()
 
 
-def _started() -> Helper:
+def _current() -> Helper:
     """This thread's helper."""
     helper = getattr(_local, "helper", None)
     if helper is not None and helper.worn_out():
@@ -359,7 +359,7 @@ def call(
         return _call_here(function, arguments)
     again = True
     while True:
-        helper = _started()
+        helper = _current()
         try:
             return helper.call(function, arguments, meanwhile, timeout)
         except HelperDied as death:
@@ -434,8 +434,8 @@ def _watcher() -> Guard | Helper | None:
         if _guard.is_there():
             return _guard
         # The guard was killed.
-        left, _guard = _guard.announced, None
-        for owned in left:
+        announced, _guard = _guard.announced, None
+        for owned in announced:
             _watching_helper().announce(owned, is_there=True)
     return _watching_helper() if available() else None
 

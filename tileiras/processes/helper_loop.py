@@ -48,8 +48,8 @@ def serve(
     first = None if ahead else read_message(requests)
     if first is None and not ahead:
         return follower.join()
-    known = functions()
-    warm_up = known.get("warm_up")
+    table = functions()
+    warm_up = table.get("warm_up")
     if warm_up is not None and not warm:
         warm_up()
     ready = _resident_bytes()
@@ -57,7 +57,7 @@ def serve(
         first = None
         function, arguments = marshal.loads(message)
         try:
-            ok, value = True, known[function](**arguments)
+            ok, value = True, table[function](**arguments)
         except Exception as error:  # noqa: BLE001  The parent must get an answer in any case; it raises it again.
             ok, value = False, str(error) or type(error).__name__
         try:

@@ -30,9 +30,9 @@ def announcement(owned: Owned, *, is_there: bool) -> bytes:
     return marshal.dumps((owned, is_there))
 
 
-def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
-    """Takes announcements, from the `read` that gives None when the process `owner` is gone; then ends its programs,
-    removes its folders, and ends this process.
+def follow(receive: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
+    """Take announcements, from the `receive` that gives None when the process `owner` is gone; then end its programs,
+    remove its folders, and end this process.
 
     The owner is made to go when the descriptor `sentinel` can be read.
     """
@@ -40,12 +40,12 @@ def follow(read: Callable[[], bytes | None], owner: int, sentinel: int | None) -
     try:
         if sentinel is not None:
             threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
-        while (message := read()) is not None:
-            which, is_there = marshal.loads(message)
+        while (message := receive()) is not None:
+            program, is_there = marshal.loads(message)
             if is_there:
-                owned[which] = None
+                owned[program] = None
             else:
-                owned.pop(which, None)
+                owned.pop(program, None)
         end(list(owned))
     finally:
         os._exit(0)

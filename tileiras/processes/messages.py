@@ -38,10 +38,10 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
         body = bytearray(size)
         view = memoryview(body)
         while view:
-            taken = connection.recv_into(view)
-            if not taken:
+            count = connection.recv_into(view)
+            if not count:
                 raise ProtocolError("the connection ends within a message")
-            view = view[taken:]
+            view = view[count:]
         return kind, sockets.unpack(bytes(body)), descriptors
     except BaseException:
         for number in descriptors:
@@ -52,9 +52,9 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
 def send(connection: socket.socket, kind: bytes, *fields: bytes, descriptors: tuple[int, ...] = ()) -> None:
     """Send one message; raises OSError."""
     data = sockets.pack(kind, *fields)
-    sent = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
-    if sent < len(data):
-        connection.sendall(data[sent:])
+    count = socket.send_fds(connection, [data], list(descriptors)) if descriptors else connection.send(data)
+    if count < len(data):
+        connection.sendall(data[count:])
 
 
 def is_pending(connection: socket.socket) -> bool:

@@ -42,9 +42,9 @@ class _Child(subprocess.Popen):
 
     status = 0
 
-    def _handle_exitstatus(self, sts: int, *arguments: object, **named: object) -> None:
+    def _handle_exitstatus(self, sts: int, *arguments: object, **keywords: object) -> None:
         self.status = sts
-        super()._handle_exitstatus(sts, *arguments, **named)  # type: ignore[misc]
+        super()._handle_exitstatus(sts, *arguments, **keywords)  # type: ignore[misc]
 
 
 @contextlib.contextmanager
@@ -78,19 +78,19 @@ def working_folder() -> Iterator[str]:
 def _folders_for_temporary_files() -> list[str]:
     """Those that the library `tempfile` would try, in its order.  It does so by writing a file, which a process that is
     killed meanwhile leaves."""
-    known = sys.modules.get("tempfile")
-    if known is not None and known.tempdir is not None:
-        return [known.tempdir]
+    module = sys.modules.get("tempfile")
+    if module is not None and module.tempdir is not None:
+        return [module.tempdir]
     if os.name == "nt":
         import tempfile
 
         return [tempfile.gettempdir()]
-    named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
-    return [*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()]
+    folders = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+    return [*filter(None, folders), "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()]
 
 
-def _started(path: str, arguments: Sequence[str], folder: str, stdin: int = subprocess.DEVNULL) -> _Child:
-    """Raises OSError where the program at `path` cannot be executed."""
+def _start(path: str, arguments: Sequence[str], folder: str, stdin: int = subprocess.DEVNULL) -> _Child:
+    """Raise OSError where the program at `path` cannot be executed."""
     # Relative to the caller's folder, not to the child's.
     words = [os.path.abspath(path), *arguments]
     environment = {"GLIBC_TUNABLES": ALLOCATOR, **os.environ}
@@ -118,7 +118,7 @@ class WaitingProgram:
             helper.keep_alone(self._arguments)
             ends.callback(self._close_arguments)
             try:
-                self._child: _Child | None = _started(path, [option, STANDARD_INPUT], self.folder, reading)
+                self._child: _Child | None = _start(path, [option, STANDARD_INPUT], self.folder, reading)
             finally:
                 os.close(reading)
             ends.enter_context(helper.watching(self._child.pid))
@@ -169,7 +169,7 @@ def run(
     spent: float = 0.0,
     location: Locatable | None = None,
     complaint: Callable[[str], str] = str,
-    shown: Sequence[str] | None = None,
+    display: Sequence[str] | None = None,
     keep: str = "",
     meanwhile: Callable[[], None] | None = None,
 ) -> str:
@@ -177,12 +177,12 @@ def run(
 
     `waiting` is the program if it was started before; `timeout` is in seconds, and so is `spent`, the part of it that a
     query of the program's release has taken; `complaint` extracts the text for the user from the output of a failure;
-    `keep` states how to obtain the input file, `shown` are the arguments that reproduce the failure; `meanwhile` is
+    `keep` states how to obtain the input file, `display` are the arguments that reproduce the failure; `meanwhile` is
     called while it runs.  Raises CompileError.
     """
 
     def failed(reason: str, output: str = "") -> CompileError:
-        command = shlex.join([name, *(arguments if shown is None else shown)])
+        command = shlex.join([name, *(arguments if display is None else display)])
         text = complaint(output).rstrip()
         note = f"reproduce{keep}: {command}"
         return CompileError.at(location, f"{reason}\n{text}" if text else reason, notes=[Diagnostic.note(None, note)])
@@ -190,7 +190,7 @@ def run(
     if timeout is not None and spent >= timeout:
         raise failed(f"Child timed out: {name} after {timeout:g} s")
     try:
-        child = (waiting.give(arguments) if waiting is not None else None) or _started(path, arguments, folder)
+        child = (waiting.give(arguments) if waiting is not None else None) or _start(path, arguments, folder)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             raise failed(f"Couldn't fork: {name}: {error.strerror}") from None
@@ -235,7 +235,7 @@ ROOM = 1 << 16
 
 
 def disk_full(folder: str) -> str | None:
-    """Says, after a failure, of a folder in which no file has room that it is so."""
+    """Say, after a failure, of a folder in which no file has room that it is so."""
     path = os.path.join(folder, "room")
     try:
         with open(path, "wb") as file:

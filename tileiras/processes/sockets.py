@@ -90,13 +90,13 @@ def connected(name: str, patience: float) -> socket:
         os.close(directory)
 
 
-def start(code: str, options: Sequence[str] = (), said: int | None = None, closed: Sequence[int] = ()) -> int:
+def start(code: str, options: Sequence[str] = (), stderr: int | None = None, closed: Sequence[int] = ()) -> int:
     """Run Python code in a process of its own session, without this process's streams; return its process number.
 
-    `said` becomes its standard error, and `closed` are inherited descriptors to be closed.  Raises OSError.
+    `stderr` becomes its standard error, and `closed` are inherited descriptors to be closed.  Raises OSError.
     """
     actions: list[tuple] = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
-    actions.append((os.POSIX_SPAWN_DUP2, 1 if said is None else said, 2))
+    actions.append((os.POSIX_SPAWN_DUP2, 1 if stderr is None else stderr, 2))
     actions += [(os.POSIX_SPAWN_CLOSE, number) for number in closed if number > 2]
     return os.posix_spawn(
         sys.executable, [sys.executable, *options, "-c", code], os.environ, file_actions=actions,

@@ -49,7 +49,7 @@ RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
 """Delays after failed attempts to start a worker, in seconds."""
 
 
-def started(serve: Callable[[Any], None], preload: Sequence[str], patience: float) -> _Worker:
+def start(serve: Callable[[Any], None], preload: Sequence[str], patience: float) -> _Worker:
     """Start a worker; raises WorkerDied after the last failed attempt.
 
     Workers are forked by multiprocessing's fork server, which multiprocessing restarts after it has ended.  If the
@@ -91,7 +91,7 @@ class Pool:
                 with self._lock:
                     worker = self._idle.pop() if self._idle else None
                     if worker is None:
-                        worker = started(*self._how)
+                        worker = start(*self._how)
                 try:
                     worker.connection.send(request)
                     reply = worker.connection.recv()

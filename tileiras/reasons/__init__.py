@@ -69,7 +69,7 @@ class Reason:
 
         return cls.restored(parse(spelled))
 
-    def stored(self) -> list[Any]:
+    def as_values(self) -> list[Any]:
         """Codes and arguments as plain values, outermost first.  Pairs keep their order in JSON with sorted keys."""
         return [[each.code, [list(item) for item in each.arguments.items()]] for each in self]
 
@@ -87,7 +87,7 @@ class Reason:
         return result
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reason) and self.stored() == other.stored()
+        return isinstance(other, Reason) and self.as_values() == other.as_values()
 
     def __hash__(self) -> int:
         return hash(self.code)

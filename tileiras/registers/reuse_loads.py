@@ -44,10 +44,10 @@ _BYTE = 8
 class _Source(NamedTuple):
     """An earlier load that overlaps, the offset, and the number of accesses that remain."""
 
-    known: Value
+    source: Value
     dim: int
     by: int
-    left: int
+    rest: int
     accesses: int
 
 
@@ -119,12 +119,12 @@ def _reuse_part(
         return data
     attributes = {"dim": IntegerAttr(source.dim, i64), "by": IntegerAttr(source.by, i64)}
     users = list(data.users)
-    result = tileas.ShiftedOp.create((source.known, data), (data.type,), attributes, location=load.location)
+    result = tileas.ShiftedOp.create((source.source, data), (data.type,), attributes, location=load.location)
     load.parent.insert_before(result, load.next)
     data.replace_uses_in(result.result, users)
     if engine is not None and engine.remarks:
         cause = Reason("access.shifted-load", distance=source.by, dim=source.dim)
-        _remark(load, source.left, source.accesses, cause, func, engine)
+        _remark(load, source.rest, source.accesses, cause, func, engine)
     return result.result
 
 
@@ -152,7 +152,7 @@ def _source(
             accesses = _accesses(load, layout, dim)
             sources = moved_registers(layout, dim, by)
             loads_left = sum(any(sources[register] is None for register in group) for group in accesses)
-            if 2 * loads_left <= len(accesses) and (best is None or loads_left < best.left):
+            if 2 * loads_left <= len(accesses) and (best is None or loads_left < best.rest):
                 best = _Source(data, dim, by, loads_left, len(accesses))
     return best
 
@@ -160,7 +160,7 @@ def _source(
 def _distance(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: ShiftedValues) -> int | None:
     """The distance along a dimension by which the addresses of a load are those of another one shifted; its mask and
     its padding have to be shifted alike."""
-    result = facts.moved(other.pointer, load.pointer, dim)
+    result = facts.shift(other.pointer, load.pointer, dim)
     if result is None or result.by is None:
         return None
     for mine, its in ((load.mask, other.mask), (load.other, other.other)):
@@ -168,7 +168,7 @@ def _distance(other: tileas.LoadOp, load: tileas.LoadOp, dim: int, facts: Shifte
             continue
         if mine is None or its is None:
             return None
-        shift = facts.moved(its, mine, dim)
+        shift = facts.shift(its, mine, dim)
         if shift is None or shift.by not in (None, result.by):
             return None
     return result.by

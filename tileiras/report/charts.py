@@ -23,7 +23,7 @@ KINDS = {"ring": "c0", "buffer": "c1", "scratch": "c2", "mbarriers": "c3"}
 
 
 def attribute(places: Sequence[int]) -> str:
-    """Places as an attribute of an element of the page."""
+    """Place as an attribute of an element of the page."""
     return " ".join(map(str, places))
 
 
@@ -113,10 +113,10 @@ def registers(kernel: Kernel) -> str:
 
 def _legend(drawing: Drawing, kinds: dict[str, str], origin: float, y: float) -> None:
     """Draw the names of the colours, in rows of LEGEND."""
-    for number, (what, kind) in enumerate(kinds.items()):
+    for number, (label, kind) in enumerate(kinds.items()):
         x, row = origin + number % LEGEND * (WIDTH - origin) / LEGEND, y + number // LEGEND * LEGEND_ROW
         drawing.rect(x, row, 10, 10, kind)
-        drawing.text(x + 14, row + 9, what)
+        drawing.text(x + 14, row + 9, label)
 
 
 def _kinds(names: Iterable[str]) -> dict[str, str]:
@@ -125,7 +125,7 @@ def _kinds(names: Iterable[str]) -> dict[str, str]:
 
 
 def timeline(timing: Timing) -> str:
-    """Tracks below each other, then fill levels of pipes; time to the right."""
+    """Track below each other, then fill levels of pipes; time to the right."""
     row, origin = 18.0, 240.0
     pipes = timing.estimate["pipes"][:MOST_PIPES]
     kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])
@@ -139,9 +139,9 @@ def timeline(timing: Timing) -> str:
     for number, track in enumerate(timing.tracks):
         y = number * row
         drawing.text(origin - 6, y + 13, track["name"][:38], "end")
-        for start, length, what in track["spans"]:
-            drawing.rect(origin + start * across, y + 2, length * across, row - 4, kinds[what],
-                         f"{track['name']}: {what}, {start:.4g} to {start + length:.4g} us")  # fmt: skip
+        for start, length, label in track["spans"]:
+            drawing.rect(origin + start * across, y + 2, length * across, row - 4, kinds[label],
+                         f"{track['name']}: {label}, {start:.4g} to {start + length:.4g} us")  # fmt: skip
     for number, pipe in enumerate(pipes):
         _level(drawing, pipe, origin, rows + number * PIPE_ROW, across)
     drawing.text(origin, bottom + 14, "0 us")

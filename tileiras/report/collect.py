@@ -31,7 +31,7 @@ MLIR_LEVELS = {
 REMARK_STAGES = ("tileas", "llvm", "cubin")
 
 
-def silent(what: str) -> None:
+def silent(message: str) -> None:
     """Progress callback that discards its argument."""
 
 
@@ -137,16 +137,16 @@ class _Collector:
 
     # ---- levels ------------------------------------------------------------------------------------------------------
 
-    def _text(self, suffix: str, what: str) -> str | None:
+    def _text(self, suffix: str, label: str) -> str | None:
         """An artifact's text; records it as missing if it does not exist or is not text."""
         data = read_if_there(self.unit.stem + suffix)
         if data is None:
-            self.missing.append(f"{what}: there is no {os.path.basename(self.unit.stem)}{suffix}")
+            self.missing.append(f"{label}: there is no {os.path.basename(self.unit.stem)}{suffix}")
             return None
         try:
             return data.decode()
         except UnicodeDecodeError:
-            self.missing.append(f"{what}: {os.path.basename(self.unit.stem)}{suffix} is damaged: it is no text")
+            self.missing.append(f"{label}: {os.path.basename(self.unit.stem)}{suffix} is damaged: it is no text")
             return None
 
     def _mlir(self, level: str) -> None:

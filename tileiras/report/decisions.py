@@ -53,8 +53,8 @@ def obstacles(choices: Iterable[Choice]) -> tuple[Obstacle, ...]:
         if isinstance(width, int):
             if width >= WIDEST or not choice.causes:
                 continue
-            what = f"{choice.arguments['Instruction']} moves {width} bytes at once, not {WIDEST}"
-            rows.append((0, Obstacle("access", choice.places, what, choice.reason, fix, code)))
+            effect = f"{choice.arguments['Instruction']} moves {width} bytes at once, not {WIDEST}"
+            rows.append((0, Obstacle("access", choice.places, effect, choice.reason, fix, code)))
         elif fix or choice.kind in ("missed", "failed") and choice.category != "loop":
             # A loop without loads that could run ahead is already optimal.
             rows.append((1, Obstacle(_kind(choice), choice.places, _subject(choice), choice.reason, fix, code)))

@@ -101,10 +101,10 @@ def shared_uses(
     """Copies of tiles to and from buffers of shared memory, with the bank conflicts of their layouts."""
     result = []
     for line, op in zip(lines, module.walk()):
-        for what, tile, access, bits in _accesses(op):
+        for use, tile, access, bits in _accesses(op):
             count, least = _wavefronts(access, bits)
             result.append(
-                SharedUse(line, places.get(line, ()), what, names.typed(tile), access.vector * bits // 8, count, least)
+                SharedUse(line, places.get(line, ()), use, names.typed(tile), access.vector * bits // 8, count, least)
             )
     return tuple(result)
 

@@ -50,20 +50,20 @@ def _areas(
         if isinstance(op, tileas.AllocTensorOp) and isinstance(op.offset, IntegerAttr):
             type = op.result.type
             ring = type.stages > 1
-            what = f"{type.stages} stages of {names.typed(type.tile)}" if ring else names.typed(type.tile)
+            label = f"{type.stages} stages of {names.typed(type.tile)}" if ring else names.typed(type.tile)
             size = shared_bytes(op)
-            areas.append(Area("ring" if ring else "buffer", what, op.offset.value, size, line, _end(op, line_of, last),
+            areas.append(Area("ring" if ring else "buffer", label, op.offset.value, size, line, _end(op, line_of, last),
                               where))  # fmt: skip
         elif isinstance(op, tileas.CreatePipelineOp) and isinstance(op.attributes.get("offset"), IntegerAttr):
             offset = op.attributes["offset"].value
             areas.append(Area("mbarriers", "mbarriers of a pipe", offset, op.mbarrier_bytes, line, last, where))
         elif op.name == TENSOR_RESERVE and isinstance(op.attributes.get("offset"), IntegerAttr):
-            what = "mbarriers and the address of tensor memory"
-            areas.append(Area("mbarriers", what, op.attributes["offset"].value, op.bytes, line, last, where))
+            label = "mbarriers and the address of tensor memory"
+            areas.append(Area("mbarriers", label, op.attributes["offset"].value, op.bytes, line, last, where))
         for area in tileas.scratch_areas(op):
-            what = op.name.removeprefix("nv_tileas.") + (f" in {area.rounds} rounds" if area.rounds > 1 else "")
+            label = op.name.removeprefix("nv_tileas.") + (f" in {area.rounds} rounds" if area.rounds > 1 else "")
             end = _region_end(op, line_of, line)
-            areas.append(Area("scratch", what, area.offset, area.bytes, line, end, where))
+            areas.append(Area("scratch", label, area.offset, area.bytes, line, end, where))
     return tuple(sorted(areas, key=lambda area: (area.first, area.offset)))
 
 

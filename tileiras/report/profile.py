@@ -160,28 +160,28 @@ def _rows(recording: Recording, source: Mapping[int, tuple[str, int]]) -> dict[t
             visits.update(warp.visits)
             for events in warp.events.values():
                 for event in events:
-                    _count(rows.setdefault(source.get(event.line, NOWHERE), _Row()), event.what)
+                    _count(rows.setdefault(source.get(event.line, NOWHERE), _Row()), event.operation)
     for number, count in visits.items():
         for line in recording.blocks[number].lines:
             rows.setdefault(source.get(line, NOWHERE), _Row()).instructions += count
     return rows
 
 
-def _count(row: _Row, what: object) -> None:
+def _count(row: _Row, operation: object) -> None:
     """Add an event of a warp to the counts of its line."""
-    if isinstance(what, Access):
-        if what.space == "global":
-            unique = np.unique(what.addresses).size * what.size
-            row.add("memory", what.size, what.sectors.size, -(-unique // SECTOR))
-        elif what.space == "shared":
-            phases = what.lanes // (BANKS * 4 // max(4, what.size))
-            row.add("shared", what.size, what.wavefronts, np.unique(phases).size)
-    elif isinstance(what, Copy) and what.addresses is not None and what.addresses.size:
-        addresses = what.addresses.view(np.int64)
-        unique = np.unique(addresses).size * what.element
+    if isinstance(operation, Access):
+        if operation.space == "global":
+            unique = np.unique(operation.addresses).size * operation.size
+            row.add("memory", operation.size, operation.sectors.size, -(-unique // SECTOR))
+        elif operation.space == "shared":
+            phases = operation.lanes // (BANKS * 4 // max(4, operation.size))
+            row.add("shared", operation.size, operation.wavefronts, np.unique(phases).size)
+    elif isinstance(operation, Copy) and operation.addresses is not None and operation.addresses.size:
+        addresses = operation.addresses.view(np.int64)
+        unique = np.unique(addresses).size * operation.element
         # A thread copies its element, the TMA unit the whole request of a thread.
-        width = what.bytes if what.kind in ("bulk", "tensor") else what.element
-        row.add("memory", width, sectors_of(addresses, what.element).size, -(-unique // SECTOR))
+        width = operation.bytes if operation.kind in ("bulk", "tensor") else operation.element
+        row.add("memory", width, sectors_of(addresses, operation.element).size, -(-unique // SECTOR))
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------

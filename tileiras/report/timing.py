@@ -64,12 +64,12 @@ def _merged(spans: list[list[Any]]) -> list[list[Any]]:
         return spans
     least = (spans[-1][0] + spans[-1][1] - spans[0][0]) / MOST_SPANS
     result: list[list[Any]] = []
-    for start, length, what in spans:
+    for start, length, label in spans:
         last = result[-1] if result else None
-        if last is not None and start - (last[0] + last[1]) < least and (last[1] < least or last[2] == what):
+        if last is not None and start - (last[0] + last[1]) < least and (last[1] < least or last[2] == label):
             last[1] = start + length - last[0]
         else:
-            result.append([start, length, what])
+            result.append([start, length, label])
     return result
 
 

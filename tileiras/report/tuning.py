@@ -243,7 +243,7 @@ class Judge(NamedTuple):
     args: Sequence[Any]
     small: Sequence[Any]
     """Arguments of the launch on which results are compared."""
-    expected: list[np.ndarray]
+    references: list[np.ndarray]
     gpu: str
     backend: str = ESTIMATE
 
@@ -261,7 +261,7 @@ class Judge(NamedTuple):
             if self.backend == CUDA:
                 return self._measured(artifact, variant, own)
             image = images.load(artifact, self.entry, tileiras.targets.rates.gpu(self.gpu))
-            why = _difference(image, (variant.small, self.small), self.expected)
+            why = _difference(image, (variant.small, self.small), self.references)
             if not why:
                 result = estimate(artifact, self.entry, variant.grid, self.args, gpu=self.gpu)
                 if result.doubt:
@@ -285,7 +285,7 @@ class Judge(NamedTuple):
         try:
             with preserved(self.small):
                 runtime.launch(artifact, self.entry, variant.small, self.small)
-                why = _differing(self.small, self.expected)
+                why = _differing(self.small, self.references)
             if not why:
                 time = runtime.measure(artifact, self.entry, variant.grid, self.args)
         except runtime.ArgumentError as error:

@@ -294,14 +294,14 @@ class _Arena:
     # -- scratch areas -------------------------------------------------------------------------------------------------
 
     @property
-    def _left(self) -> int:
+    def _free_bytes(self) -> int:
         """Bytes of shared memory beside the live buffers."""
         return self._limit - aligned(self._reserved)
 
     @property
     def _scratch_limit(self) -> int:
         """Limit for all scratch areas together."""
-        return min(SCRATCH_LIMIT, self._left)
+        return min(SCRATCH_LIMIT, self._free_bytes)
 
     def _fits(self, size: int) -> bool:
         """Whether `size` bytes fit after the last area, without a CTA less on an SM."""
@@ -322,14 +322,14 @@ class _Arena:
         if not result:
             op.attributes.pop(tileas.SCRATCH, None)
             return
-        if self._left <= 0:
+        if self._free_bytes <= 0:
             raise _Exhausted(op, aligned(self._reserved) + result[0].bytes)
         if isinstance(op, tileas.ConvertLayoutOp) and result[0].bytes <= self._scratch_limit:
             self._conversions(op, result[0].bytes)
             return
         areas: list[ScratchAttr] = []
         for number, exchange in enumerate(result):
-            size, rounds = exchange.within(self._scratch_limit, self._left)
+            size, rounds = exchange.within(self._scratch_limit, self._free_bytes)
             if exchange.joins:
                 # Its elements are live together with those of the exchange before.
                 start = aligned(areas[-1].offset + areas[-1].bytes)
@@ -358,7 +358,7 @@ class _Arena:
         self._joined.update(group)
 
     def _remark(self, op: Any, exchange: Exchange, size: int, rounds: int) -> None:
-        if rounds == 1 or not isinstance(exchange, (Conversion, Slice)) or exchange.bytes <= self._left:
+        if rounds == 1 or not isinstance(exchange, (Conversion, Slice)) or exchange.bytes <= self._free_bytes:
             return
         self.remarks.append((op, Reason("memory.exchange-rounds", bytes=size, rounds=rounds)))
 

@@ -185,7 +185,7 @@ class _Places:
         last: dict[Value, Operation] = {}
         uses: dict[Operation, dict[Value, None]] = {}
         for op in operations:
-            uses[op] = self._used(op)
+            uses[op] = self._uses(op)
             last.update(dict.fromkeys(uses[op], op))
         live = {value for value in block.arguments if value in last}
         sums = _Live(self._values, through | live)
@@ -227,7 +227,7 @@ class _Places:
             return op.operands
         return [part for value in op.operands for part in self._values.made_of(value)]
 
-    def _used(self, op: Operation) -> dict[Value, None]:
+    def _uses(self, op: Operation) -> dict[Value, None]:
         if not op.regions:
             return dict.fromkeys(op.operands)
         return {value: None for inner in op.walk() for value in self._operands(inner, op)}

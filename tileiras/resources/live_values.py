@@ -112,7 +112,7 @@ class LiveValues:
     def term(self, value: Value) -> tuple[str, int] | None:
         """The term of the model for a live value, and its amount; None for a value without registers."""
         if value not in self._terms:
-            self._terms[value] = None if is_read_in_steps(value) or goes_by_element(value) else self._found(value)
+            self._terms[value] = None if is_read_in_steps(value) or goes_by_element(value) else self._term(value)
         return self._terms[value]
 
     def made_of(self, value: Value) -> tuple[Value, ...]:
@@ -137,7 +137,7 @@ class LiveValues:
         term = self.term(value)
         return term is not None and term[0] in ("words", "packed", "unpacked", "narrow_loads")
 
-    def _found(self, value: Value) -> tuple[str, int] | None:
+    def _term(self, value: Value) -> tuple[str, int] | None:
         if isinstance(value.type, _NO_REGISTERS) or width_of(value.type) == 1:
             return None
         type = register_tile(value)

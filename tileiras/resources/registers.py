@@ -67,7 +67,7 @@ class LiveRegisters:
             result = self._words[value] = self._count(value)
         return result
 
-    def held(self, value: Value) -> int:
+    def words_of(self, value: Value) -> int:
         """Registers of a value from its definition to its last use."""
         result = self._held.get(value)
         if result is None:
@@ -109,9 +109,9 @@ class LiveRegisters:
                 handed_over = sum(self.words(v) for v in ends if v not in inside)
                 most = max(most, live - handed_over + nested)
             for value in ends:
-                live -= self.held(value)
+                live -= self.words_of(value)
             for value in op.results:
-                live += self.held(value)
+                live += self.words_of(value)
             beside = live + sums_of(op)
             if beside > most:
                 most = beside
@@ -133,7 +133,7 @@ def registers_behind(op: Operation, loop: scf.ForOp, apart: Collection[Operation
     result = (value for value in values if value.parent_block is loop.body.block and value.defining_op not in later)
     own = set(_blocks(loop))
     through = (value for value in live.used_inside(loop) if value.parent_block not in own)
-    return sum(live.held(value) for value in (*result, *through) if value.defining_op not in apart)
+    return sum(live.words_of(value) for value in (*result, *through) if value.defining_op not in apart)
 
 
 def loop_registers(loop: scf.ForOp) -> int:

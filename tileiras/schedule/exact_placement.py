@@ -46,7 +46,7 @@ def improve(graph: Graph, placement: Placement, checks: int = MOST_CHECKS) -> Ex
         starts = search.run()
         checks_left = search.left
         if starts is not None:
-            return Exact(Placement(interval, normalized(starts), placement.tried), True)
+            return Exact(Placement(interval, normalized(starts), placement.trials), True)
         if checks_left <= 0:
             return Exact(None, False)
     return Exact(None, True)

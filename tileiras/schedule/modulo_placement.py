@@ -89,11 +89,11 @@ class Graph(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """`starts`: the start of each node; `tried`: placements that were made and undone on the way, at all intervals."""
+    """`starts`: the start of each node; `trials`: placements that were made and undone on the way, at all intervals."""
 
     interval: int
     starts: tuple[int, ...]
-    tried: int = 0
+    trials: int = 0
 
     def stage(self, node: int) -> int:
         return self.starts[node] // self.interval

@@ -131,7 +131,7 @@ class LoopOverlap:
         self._seen: set[tuple[int, ...]] = set()
         """Numbers of stages that were examined."""
 
-    def placed(self) -> tuple[LoopGraph, Choice] | None:
+    def place(self) -> tuple[LoopGraph, Choice] | None:
         """The graph of the loop, and the stage and order of its operations; None, with a remark, where it cannot be
         placed."""
         loop = self._loop
@@ -147,7 +147,7 @@ class LoopOverlap:
             return None
         choice = self._serial(graph)
         if self._may_overlap():
-            choice = self._placed(graph, choice)
+            choice = self._place(graph, choice)
         return graph, choice
 
     def announce(self, graph: LoopGraph, choice: Choice) -> None:
@@ -161,7 +161,7 @@ class LoopOverlap:
         loop = self._loop
         if self._by_rule and not self._may_overlap():
             return
-        candidate = self.placed()
+        candidate = self.place()
         if candidate is None:
             return
         graph, choice = candidate
@@ -228,7 +228,7 @@ class LoopOverlap:
         result = occupancy(self._target, threads_of(self._func), expected_registers(self._func), shared)
         return max(1, result.ctas) * self._warps
 
-    def _placed(self, graph: LoopGraph, serial: Choice) -> Choice:
+    def _place(self, graph: LoopGraph, serial: Choice) -> Choice:
         if self._strategy.placements < 1:
             return serial
         longest = place_serially(graph.graph).interval
@@ -311,7 +311,7 @@ class LoopOverlap:
         by_slot = [0] * count
         for value, end in ends.items():
             start = begins[numbers[value.defining_op]]
-            words = 0 if value in waiting else self._live.held(value)
+            words = 0 if value in waiting else self._live.words_of(value)
             for at in range(start, end) if words else ():
                 by_slot[at % count] += words
         values = self._live.used_inside(self._loop)

@@ -114,7 +114,7 @@ class _Sizes:
     def registers(self, op: aa.Dot) -> int:
         """32-bit registers of a thread that a dot needs: accumulators, and operands in the layout of their loads or of
         the atom."""
-        return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._held(op))
+        return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._operand_registers(op))
 
     def parts(self, op: aa.Dot) -> int:
         """Into how many slices the operands are cut, a power of two."""
@@ -140,7 +140,7 @@ class _Sizes:
     def _loaded(self, op: aa.Dot) -> int:
         return sum(self._share(v, _loaded_width(v)) for v in (op.a, op.b))
 
-    def _held(self, op: aa.Dot) -> int:
+    def _operand_registers(self, op: aa.Dot) -> int:
         """Registers of operands that are all live before the dot begins: those that shared memory does not hold while
         the dot reads them a step at a time.  Loops over multiply-adds read all of their operands so."""
         plan = self._dots.plan(op)

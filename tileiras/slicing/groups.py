@@ -123,7 +123,7 @@ class Group:
         self.phase_count = 1 + max(self.phases[op] for op in self.roots)
         self.runs: dict[Operation, list[int]] = {op: [] for op in self.ops}
         for phase in range(self.phase_count):
-            for op in self._needed(phase):
+            for op in self._phase_operations(phase):
                 self.runs[op].append(phase)
         if any(len(self.runs[self._unit(op)]) > 1 for op in self.accesses if isinstance(op, UPDATES)):
             raise Unsliceable  # a loop of a later phase would update memory again
@@ -335,7 +335,7 @@ class Group:
                     break
         return phases
 
-    def _needed(self, phase: int) -> list[Operation]:
+    def _phase_operations(self, phase: int) -> list[Operation]:
         """The ops that the loop of a phase executes, in order."""
         units: set[Operation] = set()
         pending = [op for op in self.roots if self.phases[op] == phase]

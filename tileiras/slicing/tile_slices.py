@@ -75,7 +75,7 @@ def slice_tiles(
             ops.update(group.ops)
             if engine is not None:
                 shape = "x".join(map(str, seed.type.shape))
-                reason = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.taken(group))
+                reason = Reason("slices.tile", shape=shape, parts=group.parts, registers=slicing.registers(group))
                 engine.emit(Remark(reason, op.location))
             # Slices along one dimension may still be too large.
             bodies = SlicedLoops(group).run()
@@ -155,7 +155,7 @@ class _Slicing:
             return None
         return finer if parts > 2 else group  # type: ignore[return-value]
 
-    def taken(self, group: Group) -> int:
+    def registers(self, group: Group) -> int:
         """Registers of a thread for the tiles of a group."""
         return self._registers(group)[0]
 

@@ -251,13 +251,14 @@ def _meanings(kernel: _Kernel) -> list[str]:
         if not kind.endswith("*"):
             continue
         pointee = re.fullmatch(r"ptr<(.*)>", parameter["type"])
-        what = f"memory of the device, {pointee.group(1)}" if pointee is not None else "an address"
+        meaning = f"memory of the device, {pointee.group(1)}" if pointee is not None else "an address"
         rank = sum(re.fullmatch(rf"{re.escape(name)}_size\d+", other) is not None for other in names)
         if rank:
-            what += f"; an array of rank {rank} with `{name}_sizeN` elements along N, `{name}_strideN` elements apart"
+            extents = f"`{name}_sizeN` elements along N, `{name}_strideN` elements apart"
+            meaning += f"; an array of rank {rank} with {extents}"
         elif f"{name}_length" in names:
-            what += f"; a list of `{name}_length` arrays"
-        meanings.append(f"@param {name} {what}")
+            meaning += f"; a list of `{name}_length` arrays"
+        meanings.append(f"@param {name} {meaning}")
     return meanings
 
 

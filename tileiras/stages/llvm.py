@@ -73,7 +73,7 @@ NVGPU = "convert-tileas-to-nvgpu"
 
 def passes(options: StageOptions, nvgpucomp: bool = False, ceiling: str = "") -> list[Pass]:
     """The passes of the stage, with a ceiling of parameters, by default the option's."""
-    return [item.made() for item in _items(options, _values(options, nvgpucomp, ceiling=ceiling))]
+    return [item.construct() for item in _items(options, _values(options, nvgpucomp, ceiling=ceiling))]
 
 
 def to_nvgpu(passes: Sequence[Pass]) -> list[Pass]:
@@ -83,7 +83,7 @@ def to_nvgpu(passes: Sequence[Pass]) -> list[Pass]:
 
 class _Item(NamedTuple):
     name: str
-    made: Any
+    construct: Any
     names: tuple[str, ...]
     untargeted: bool
 
@@ -127,7 +127,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     # A source with a gpu.module is compiled for the target that the gpu.module names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
     items = _items(options, _values(options, ptx_version=context.ptx_version))
-    whole = [PassWhereFound(item.made, item.names) for item in items if not (targeted and item.untargeted)]
+    whole = [PassWhereFound(item.construct, item.names) for item in items if not (targeted and item.untargeted)]
     manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     context.check(lambda: verify(source))

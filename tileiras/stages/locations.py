@@ -292,7 +292,7 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
             # The text of a remark follows from its codes.
             "" if isinstance(diagnostic, Remark) else diagnostic.message,
             [plain(note) for note in diagnostic.notes],
-            *([diagnostic.stored()] if isinstance(diagnostic, Remark) else []),
+            *([diagnostic.as_values()] if isinstance(diagnostic, Remark) else []),
         ]
 
     rows = [plain(diagnostic) for diagnostic in diagnostics]

@@ -235,7 +235,7 @@ def _tell_bisection(module: Operation, rows: Sequence[tuple[str, bool]]) -> None
 
 
 def passes(options: StageOptions) -> list[Pass]:
-    created = (item if isinstance(item, Pass) else item.made() for item in _items(options))
+    created = (item if isinstance(item, Pass) else item.construct() for item in _items(options))
     return [item for item in created if item is not None]
 
 

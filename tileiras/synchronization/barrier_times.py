@@ -104,7 +104,7 @@ class BarrierTimes:
     def barriers(self, times: Barriers) -> None:
         self.barrier, self.cluster = times
 
-    def settled(self, times: Barriers) -> int:
+    def read_time(self, times: Barriers) -> int:
         """The time up to which reads are complete for all later operations."""
         return min(times) if self.joint else times.own
 
@@ -120,14 +120,14 @@ class BarrierTimes:
         self.ranges.append(result)
         return result
 
-    def used(self) -> list[Range]:
+    def ranges_in_use(self) -> list[Range]:
         """The ranges that have been read or written."""
         return [each for each in self.ranges if each.last_read or each.last_written]
 
     def stages_were_used(self) -> bool:
         """Whether bytes of shared memory that are stages of a pipe have been read or written."""
         piped = [each for each in self.ranges if each.piped]
-        return any(a.overlaps(b) for a in self.used() for b in piped)
+        return any(a.overlaps(b) for a in self.ranges_in_use() for b in piped)
 
     def scratch_range(self, area: tileas.ScratchAttr) -> Range:
         key = area.offset, area.offset + area.bytes

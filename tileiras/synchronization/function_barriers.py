@@ -100,7 +100,7 @@ class Synchronization(OperationBarriers):
     def _only_columns_were_reserved(self) -> bool:
         """Whether the only access to memory was to write the address of columns for the threads of the CTA."""
         reserved = {each for value, each in self.buffers.items() if isinstance(value.type, tileas.TensorMemoryType)}
-        return not self.passed and reserved.issuperset(self.used())
+        return not self.passed and reserved.issuperset(self.ranges_in_use())
 
     def _stage_read(self, op: Any) -> None:
         """Record the loads from a pipe's buffers, for which later buffers in their place have to wait."""
@@ -141,7 +141,7 @@ class Synchronization(OperationBarriers):
         loop = self.leave_loop()
         # After the loop, all accesses of an iteration before its last barrier are complete.
         self.forget(op.body, self.barrier)
-        self.restore_reads(loop.reads, self.settled(self.barriers))
+        self.restore_reads(loop.reads, self.read_time(self.barriers))
         self.barriers = loop.saved
 
     def _keep_together(self, block: Block, *others: Block) -> None:
@@ -161,7 +161,7 @@ class Synchronization(OperationBarriers):
         self.block(op.after.block)
         self._keep_together(op.after.block, op.before.block)
         loop = self.leave_loop()
-        if self.settled(barriers) > loop.entered:
+        if self.read_time(barriers) > loop.entered:
             # A barrier in the first part follows every access of the second.
             self.forget(op.after, self.time)
             self.restore_reads(reads, self.time)

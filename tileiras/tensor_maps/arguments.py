@@ -105,9 +105,9 @@ def _swizzle(desc: TmaDescType) -> str:
     return str(desc.swizzle) if desc.atom == UNIT else f"{desc.swizzle}_atom_{desc.atom}"
 
 
-def _spelled(extent: Value | int, what: str, dim: int) -> str:
+def _spelled(extent: Value | int, label: str, dim: int) -> str:
     result = host_value(extent)
     if result is None:
-        operand = "the memref's base" if what == "base" else f"the {what} of dimension {dim}"
+        operand = "the memref's base" if label == "base" else f"the {label} of dimension {dim}"
         raise VerifyError(f"expects {operand} to be an argument of the kernel, or a constant")
     return result

@@ -116,7 +116,8 @@ def judge(artifact: tileiras.Artifact, arguments: Sequence[np.ndarray | int], ta
         events = [event for at in trace.events for event in trace.events[at]]
         counter = Counter(id(event) for step in steps for _, events in step.events for event in events)
         assert counter == Counter(map(id, events))
-        boxes = (event.what for event in events if isinstance(event.what, Copy) and event.what.kind == "tensor")
+        copies = (event.operation for event in events if isinstance(event.operation, Copy))
+        boxes = (copy for copy in copies if copy.kind == "tensor")
         value.update("UTMALDG" if box.direction == "load" else "UTMASTG" for box in boxes)
         opcodes = [each.opcode for step in steps for each in model.walker.blocks[step.block].instructions]
         executed.update(opcode for opcode in opcodes if opcode in ("UTMALDG", "UTMASTG"))

@@ -59,8 +59,8 @@ def line_of(ptx: str, text: str) -> int:
 
 
 def accesses(trace, line: int) -> list[Access]:
-    return [event.what for events in trace.events.values() for event in events
-            if event.line == line and isinstance(event.what, Access)]  # fmt: skip
+    return [event.operation for events in trace.events.values() for event in events
+            if event.line == line and isinstance(event.operation, Access)]  # fmt: skip
 
 
 def test_every_warp_has_the_path_it_took():
@@ -133,7 +133,7 @@ def test_atomic_operations_on_one_address_take_turns():
 def operations(recording) -> dict[int, Counter]:
     """warp -> kinds of its operations."""
     return {
-        trace.warp: Counter(type(event.what) for events in trace.events.values() for event in events)
+        trace.warp: Counter(type(event.operation) for events in trace.events.values() for event in events)
         for trace in recording.clusters[0].warps
     }
 
@@ -151,7 +151,7 @@ def test_asynchronous_operations_are_reported():
         assert by_warp[warp][WaitGroup] == steps + (warp == 0)
         assert by_warp[warp][SetRegisters] == 1 and by_warp[warp][BlockBarrier] == 2
     producer = recording.clusters[0].warps[4]
-    events = [event.what for visit in sorted(producer.events) for event in producer.events[visit]]
+    events = [event.operation for visit in sorted(producer.events) for event in producer.events[visit]]
     copies = [what for what in events if isinstance(what, Copy)]
     assert [copy.bytes for copy in copies[:2]] == [warp_specialised.A_BYTES, warp_specialised.B_BYTES]
     assert all(copy.direction == "load" and len(copy.barriers) == 1 for copy in copies)
@@ -280,7 +280,7 @@ def test_blocks_in_lock_step_leave_the_same_recording(warps):
 
 def of_events(trace) -> list:
     return [
-        (at, event.line, *(part.tolist() if isinstance(part, np.ndarray) else part for part in fields(event.what)))
+        (at, event.line, *(part.tolist() if isinstance(part, np.ndarray) else part for part in fields(event.operation)))
         for at, events in trace.events.items() for event in events
     ]  # fmt: skip
 

@@ -43,7 +43,7 @@ def test_rereads_of_a_cluster_hit_l2(times):
     (allocation,) = moved.allocations
     assert allocation.footprint == array.nbytes and allocation.miss == 1
     result = [
-        [moved.dram_bytes(event.what) for at in sorted(trace.events) for event in trace.events[at]]
+        [moved.dram_bytes(event.operation) for at in sorted(trace.events) for event in trace.events[at]]
         for trace in recording.clusters[0].warps
     ]
     assert result == [[512.0] + [0.0] * (times - 1)] * 8

@@ -60,7 +60,7 @@ def search(source: str, entry, gpu_name: str, options: dict, plan: int = 0) -> _
     for drawn in launches.plans(known):
         # The program may not allow a drawn plan.
         with contextlib.suppress(Unfit, InterpreterError):
-            result.append(_Search(suspect, fit(entry, module, known, drawn), taken.kept))
+            result.append(_Search(suspect, fit(entry, module, known, drawn), taken.entries))
         if len(result) > plan:
             break
     return result[-1]

@@ -212,9 +212,9 @@ class Decisive:
             value = pending.pop()
             if value not in self.values:
                 self.values.add(value)
-                pending += self._needed(value)
+                pending += self._dependencies(value)
 
-    def _needed(self, value: Value) -> list[Value]:
+    def _dependencies(self, value: Value) -> list[Value]:
         op: Any = value.defining_op
         if isinstance(value, BlockArgument) and isinstance(value.block.parent_op, scf.ForOp) and value.index == 0:
             loop: Any = value.block.parent_op

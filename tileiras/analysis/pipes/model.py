@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
@@ -128,7 +128,7 @@ def _spelled(assumption: Assumption, decisive: Decisive) -> str:
         elif value is not None and value.defining_op is not None:
             parts.append(f"'{value.defining_op.name}'{_line(value.defining_op)} is {number}")
         else:
-            parts.append(f"loops without a counter end after {counted(number, 'round')}")
+            parts.append(f"loops without a counter end after {plural(number, 'round')}")
     return f" (where {', '.join(parts)})" if parts else ""
 
 
@@ -192,10 +192,10 @@ class _Counts:
         for run in runs:
             result: dict[Any, list[int | Fraction]] = {}
             for event in run.events:
-                if event.what == "arrive":
+                if event.kind == "arrive":
                     result.update(((event.where, cta), [0]) for cta in _receivers(event, run.cta, ctas))
             for event in run.events:
-                value = _receivers(event, run.cta, ctas) if event.what == "arrive" else ()
+                value = _receivers(event, run.cta, ctas) if event.kind == "arrive" else ()
                 # A CTA that fills a stage alone arrives for all CTAs that could fill it together.
                 weight = event.weight * (len(ctas) if event.alone else 1)
                 for (where, cta), line in result.items():
@@ -244,7 +244,7 @@ def _taken_twice(runs: list[Run]) -> Finding | None:
     for run in runs:
         for event in run.events:
             pipe = event.where[0]
-            if event.what == "arrive" or not isinstance(pipe, CreatePipelineOp) or pipe.by_turns is None:
+            if event.kind == "arrive" or not isinstance(pipe, CreatePipelineOp) or pipe.by_turns is None:
                 continue
             other = owner.setdefault((event.where, event.turn, run.cta), run)
             if other is not run:
@@ -265,7 +265,7 @@ def _canonical(state: tuple[int, ...], ctas: int) -> tuple[int, ...]:
 def _run_alike(runs: list[Run], ctas: int) -> bool:
     """Whether all CTAs have the same events: tile blocks of a cluster may run loops more or less often."""
     count = len(runs) // ctas
-    lists = [[(event.what, event.where) for event in run.events] for run in runs]
+    lists = [[(event.kind, event.where) for event in run.events] for run in runs]
     return all(lists[number] == lists[number % count] for number in range(len(runs)))
 
 
@@ -312,16 +312,16 @@ def _behind(run: Run, at: int) -> int:
     A wait and the arrival that follows it are one step: other agents cannot observe that the wait alone has been
     passed, and each wait is checked in every state in which an agent is there.
     """
-    arrives = run.events[at].what == "wait" and at + 1 < len(run.events) and run.events[at + 1].what == "arrive"
+    arrives = run.events[at].kind == "wait" and at + 1 < len(run.events) and run.events[at + 1].kind == "arrive"
     return at + 1 + arrives
 
 
 def _passes(event: Event, cta: int, counts: _Counts, state: tuple[int, ...]) -> tuple[bool, str]:
     """Whether an agent continues past an event, and the error in doing so or in waiting, or ""."""
-    if event.what == "arrive":
+    if event.kind == "arrive":
         return True, ""
     phases = counts.phases(event.where, cta, state)
-    if event.what == "know":
+    if event.kind == "know":
         stage = event.where[1]
         return True, "" if phases > event.turn else f"goes on before stage {stage} is empty, which it takes for known"
     if not isinstance(event.where[0], CreatePipelineOp):
@@ -363,11 +363,11 @@ def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: P
     waits: dict[Any, int | Fraction] = {}
     for run in runs:
         for event in run.events:
-            if event.what == "wait":
+            if event.kind == "wait":
                 waits[event.where, run.cta] = waits.get((event.where, run.cta), 0) + event.weight
     for run in runs:
         for event in run.events:
-            if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):
+            if event.kind == "arrive" and isinstance(event.where[0], CreatePipelineOp):
                 pipe, stage, side, _ = event.where
                 asynchronous = side == "full" and protocol_of(pipe).is_asynchronous
                 readers = _readers(pipe, uses)

@@ -56,7 +56,7 @@ Finding = tuple[Operation, str]
 Side = Literal["full", "empty", "free"]
 """`free`: empty in all CTAs of a cluster that fill each other's stages."""
 
-What = Literal["wait", "know", "arrive"]
+Kind = Literal["wait", "know", "arrive"]
 """Kind of an event: an agent waits for a phase, takes it for complete, or arrives."""
 
 Where = Any
@@ -77,7 +77,7 @@ class Event(NamedTuple):
     that the CTAs could fill together."""
 
     op: Operation
-    what: What
+    kind: Kind
     where: Where
     parity: int = 0
     turn: int = 0
@@ -267,8 +267,8 @@ class Run:
         # If agents take stages by turns, only the iterator determines the round that an agent means.
         turn = (self._turn(("wait", where)) if pipe.by_turns is None else at.rounds) - produces
         if getattr(op, "fresh", None) is None:
-            what: What = "wait" if getattr(op, "known", None) is None else "know"
-            self._emit(Event(op, what, where, at.parity ^ produces, turn, self._share_of(pipe)))
+            kind: Kind = "wait" if getattr(op, "known", None) is None else "know"
+            self._emit(Event(op, kind, where, at.parity ^ produces, turn, self._share_of(pipe)))
         elif turn >= 0:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
         if produces and pipe.ctas is not None:
@@ -350,7 +350,7 @@ class Run:
             same = same and last < self._number(op.counter.block.parent_op.upper_bound)  # type: ignore[attr-defined]
         self._values[op.result] = int(same)
 
-    def _named(self, op: Any) -> None:
+    def _named_barrier(self, op: Any) -> None:
         if isinstance(op, tileas.BarrierOp):
             number, threads = op.id.value, None if op.threads is None else op.threads.value
         else:
@@ -364,9 +364,9 @@ class Run:
             self._emit(Event(op, "wait", where, turn=self._turn(where)))
 
     def _take_turns(self, op: Operation) -> None:
-        for what, number in meetings(op, self.part, self.parts):
+        for kind, number in meetings(op, self.part, self.parts):
             where = number, THREADS
-            if what == "arrive":
+            if kind == "arrive":
                 self._emit(Event(op, "arrive", where, weight=THREADS // 2))
             else:
                 self._emit(Event(op, "wait", where, turn=self._turn(where)))
@@ -379,7 +379,7 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole, DestroyPipelineOp: Run._destroy,
     ProducerTailOp: Run._tail,
     scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
-    IsSameTileOp: Run._compare_tiles, **dict.fromkeys(NAMED, Run._named),
+    IsSameTileOp: Run._compare_tiles, **dict.fromkeys(NAMED, Run._named_barrier),
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     outcome: str
     parts: dict[str, Any]
     before: dict[str, Any] | None
-    made: dict[str, str]
+    digests: dict[str, str]
     """The digests of the artifacts by suffix; empty after a failure."""
     earlier: dict[str, list[str]]
     """Digests of the artifacts of earlier runs, also for suffixes absent from this run."""
@@ -65,9 +65,9 @@ class Entry(NamedTuple):
 
 def noted_inputs(entry: Entry) -> tuple[Input, ...]:
     """Return the inputs that a stage read besides its input file in its last run, with their states at that time."""
-    noted = entry.parts.get("inputs")
+    states = entry.parts.get("inputs")
     result = []
-    for title, state in noted.items() if isinstance(noted, dict) else ():
+    for title, state in states.items() if isinstance(states, dict) else ():
         with contextlib.suppress(ValueError):
             result.append(with_title(title, str(state)))
     return tuple(result)
@@ -91,19 +91,18 @@ class History:
         variant: str,
         outcome: str,
         parts: Mapping[str, Any],
-        made: Mapping[str, str],
+        digests: Mapping[str, str],
         seconds: float | None = None,
     ) -> None:
         """Record a run, replacing the row of the previous run.  `stem` and `path` may be relative to the working
         directory; `seconds` is the duration of the stage."""
         last = self.entry(stem, stage)
         before = last.parts if last is not None else None
-        self._put(
-            Entry(
-                self.relative(stem), stage, source, self.relative(path), variant, outcome, {**parts}, before, {**made},
-                _earlier(last, made) if last is not None else {}, seconds, time.time(),
-            )
-        )  # fmt: skip
+        earlier = _earlier(last, digests) if last is not None else {}
+        self._put(Entry(
+            self.relative(stem), stage, source, self.relative(path), variant, outcome, {**parts}, before, {**digests},
+            earlier, seconds, time.time(),
+        ))  # fmt: skip
 
     def set_variant(self, entry: Entry, variant: str) -> None:
         """Record that the artifacts of a row are also valid for another variant, which replaces the row's."""
@@ -162,8 +161,8 @@ class History:
 
     def forget_earlier(self, entry: Entry, suffixes: Iterable[str]) -> None:
         """Remove the digests of earlier artifacts with the given suffixes from a row."""
-        gone = set(suffixes)
-        earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in gone}
+        drop = set(suffixes)
+        earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in drop}
         self._put(entry._replace(earlier=earlier))
 
     def differences(self, entry: Entry) -> list[str]:
@@ -204,16 +203,16 @@ def _entry(steps: Log, stage: str) -> Entry | None:
     return Entry(*row) if row is not None else None
 
 
-def _earlier(last: Entry, made: Mapping[str, str]) -> dict[str, list[str]]:
+def _earlier(last: Entry, current: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the digests of earlier artifacts to remember: the present artifact may be of the last run or an earlier
     one."""
     earlier = {suffix: [*digests] for suffix, digests in last.earlier.items()}
-    for suffix, digest in last.made.items():
+    for suffix, digest in last.digests.items():
         digests = earlier.setdefault(suffix, [])
         if digest not in digests:
             digests.append(digest)
     for suffix, digests in earlier.items():
-        earlier[suffix] = [digest for digest in digests if digest != made.get(suffix)][-EARLIER:]
+        earlier[suffix] = [digest for digest in digests if digest != current.get(suffix)][-EARLIER:]
     return {suffix: digests for suffix, digests in earlier.items() if digests}
 
 

@@ -16,7 +16,7 @@ from tileiras.build import NOTES
 from tileiras.build.ledger import log
 from tileiras.build.ledger.history import Entry, History, remove_empty_folders
 from tileiras.build.run.execute import Session
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.options import CompileOptions
 from tileiras.stages import units
 from tileiras.support.files import content_digest
@@ -51,9 +51,9 @@ class Removed(NamedTuple):
     """Files at the paths of artifacts with a content that no build wrote; they stay and are not reported again."""
 
     def __str__(self) -> str:
-        what = self.source if self.entry is None else f"entry {self.entry} of {self.source}"
-        left = f"; left {', '.join(map(os.path.relpath, self.edited))}, not as it was made" if self.edited else ""
-        return f"{counted(len(self.files), 'artifact')} of {what}, which is gone{left}"
+        subject = self.source if self.entry is None else f"entry {self.entry} of {self.source}"
+        edits = f"; left {', '.join(map(os.path.relpath, self.edited))}, not as it was made" if self.edited else ""
+        return f"{plural(len(self.files), 'artifact')} of {subject}, which is gone{edits}"
 
 
 class Leftovers:
@@ -70,9 +70,9 @@ class Leftovers:
 
     def are_none(self, evaluated: Evaluated) -> bool:
         """Whether the last build without leftovers had exactly these kernels."""
-        return self.noted(evaluated) == listed(evaluated.kernels)
+        return self.last_listing(evaluated) == listed(evaluated.kernels)
 
-    def noted(self, evaluated: Evaluated) -> str | None:
+    def last_listing(self, evaluated: Evaluated) -> str | None:
         """The digest of the kernels in the last build of this folder and variant that ended without leftovers."""
         return self._notes(evaluated).get(self._variant(evaluated))
 
@@ -123,11 +123,11 @@ class Leftovers:
             else:
                 removal.of_entries(entry, live)
             for removed in removal.done:
-                known = result.setdefault(
+                row = result.setdefault(
                     (removed.source, removed.entry), Removed(removed.source, removed.entry, [], [])
                 )
-                known.files.extend(removed.files)
-                known.edited.extend(removed.edited)
+                row.files.extend(removed.files)
+                row.edited.extend(removed.edited)
         for removed in result.values():
             removed.files.sort()
             removed.edited.sort()
@@ -181,15 +181,15 @@ class _Removal:
                 if suffix.endswith(own) and self._history.absolute(f"{entry.stem}/{unit}") not in live:
                     result.setdefault(unit, {})[suffix] = digests
                     break
-        for unit, known in result.items():
-            self._remove(entry, unit, known)
+        for unit, by_suffix in result.items():
+            self._remove(entry, unit, by_suffix)
         if result and not self._only_list:
-            self._history.forget_earlier(entry, [suffix for known in result.values() for suffix in known])
+            self._history.forget_earlier(entry, [suffix for by_suffix in result.values() for suffix in by_suffix])
 
-    def _remove(self, entry: Entry, unit: str | None, known: Mapping[str, Collection[str]]) -> None:
+    def _remove(self, entry: Entry, unit: str | None, by_suffix: Mapping[str, Collection[str]]) -> None:
         """Remove files whose digest is among the recorded ones, and folders that become empty."""
         removed = Removed(entry.source, unit, [], [])
-        for suffix, digests in known.items():
+        for suffix, digests in by_suffix.items():
             path = self._history.absolute(entry.stem + suffix)
             try:
                 if self._is_made(path):
@@ -208,7 +208,7 @@ class _Removal:
 
 def _digests(entry: Entry) -> dict[str, list[str]]:
     """The present and earlier digests of a step's artifacts, by suffix."""
-    result = {suffix: [digest] for suffix, digest in entry.made.items()}
+    result = {suffix: [digest] for suffix, digest in entry.digests.items()}
     for suffix, digests in entry.earlier.items():
         result[suffix] = [*result.get(suffix, ()), *digests]
     return result

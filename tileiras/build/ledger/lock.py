@@ -197,8 +197,8 @@ def _identity(process: int) -> str:
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             # The name of the program, in parentheses, may contain any character.
-            started = file.read().rpartition(b")")[2].split()[19].decode()
-        return f"{os.readlink('/proc/self/ns/pid')} {process} {started}"
+            start_time = file.read().rpartition(b")")[2].split()[19].decode()
+        return f"{os.readlink('/proc/self/ns/pid')} {process} {start_time}"
     except (OSError, IndexError):
         return str(process)
 

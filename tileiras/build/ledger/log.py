@@ -152,8 +152,8 @@ def _record(lines: Iterable[tuple[str, Line]], note: Any, after: str | None, now
     return mark.decode(), b"#%s %s\n" % (mark, content)
 
 
-def _key(written: bytes) -> str:
-    return json.loads(written) if b"\\" in written else written[1:-1].decode()
+def _key(text: bytes) -> str:
+    return json.loads(text) if b"\\" in text else text[1:-1].decode()
 
 
 def _mark(content: bytes | memoryview) -> bytes:

@@ -203,18 +203,18 @@ class Manifest:
         """Return the row with the current states of its files, if files that may have changed have the same content."""
         import time
 
-        settled, is_worth = time.time_ns() - RACY_NS, False
-        known = list(_unpacked(row.states))
+        quiet_before, is_worth = time.time_ns() - RACY_NS, False
+        last_states = list(_unpacked(row.states))
         for index, name in enumerate(row.files):
             at = 4 * index
-            now, before = states[at : at + 4], known[at : at + 4]
+            now, before = states[at : at + 4], last_states[at : at + 4]
             if now[0] != before[0]:
                 return None
             if now != before or max(now[1:3]) >= racy:
                 if content_digest(prefix + name) != row.digest(index):
                     return None
                 # Worth writing if a manifest written now spares the next build this comparison.
-                is_worth |= max(now[1:3]) < settled
+                is_worth |= max(now[1:3]) < quiet_before
         self._rows[row.key] = row = row._replace(states=_packed(states))
         if is_worth:
             self._put(row)
@@ -245,22 +245,22 @@ class Manifest:
         source: str,
         signature: str,
         inputs: list[FileState],
-        made: Mapping[str, str | None],
+        digests: Mapping[str, str | None],
         products: Iterable[Sequence[str]],
         entries: Sequence[str] = (),
         reads: Mapping[str, str] | None = None,
     ) -> bool:
         """Set the row of a built kernel; return whether it now has one.
 
-        `inputs` are the states from `observe` before the build, `made` the digests of the files that it made or
+        `inputs` are the states from `observe` before the build, `digests` the digests of the files that it made or
         verified, by path, `reads` the states of the inputs that the source's modules read.  The row is dropped if an
         input has changed since, as the artifacts may be of either content, and if an artifact has another digest than
-        in `made`, or its digest there is None.
+        in `digests`, or its digest there is None.
         """
-        made_states = self.observe(made)
+        made_states = self.observe(digests)
         if (
             made_states is None
-            or any(state[5] != digest for state, digest in zip(made_states, made.values(), strict=True))
+            or any(state[5] != digest for state, digest in zip(made_states, digests.values(), strict=True))
             or self.observe(self._prefix + state[0] for state in inputs) != inputs
         ):
             self.drop(key)
@@ -305,8 +305,8 @@ class Manifest:
     def keep(self, keys: Iterable[str]) -> None:
         """Drop the rows of all other kernels, and sort the remaining rows in this order."""
         present = self._keys()
-        known = set(present)
-        order = [key for key in keys if key in known]
+        names = set(present)
+        order = [key for key in keys if key in names]
         if order != present:
             self._order = order
 

@@ -21,7 +21,7 @@ _OF_FILES = ("beside", "locations", "inputs", "override")
 class Staleness(NamedTuple):
     """The artifacts of a step compared with the record of its last run."""
 
-    made: Mapping[str, str] | None
+    digests: Mapping[str, str] | None
     """Their digests by suffix if the step is up to date, else None."""
     damaged: str | None = None
     """An artifact whose content differs from the one that the same step wrote."""
@@ -35,7 +35,7 @@ def staleness(keys: Keys, history: History | None, step: Step) -> Staleness:
     """
     entry = history.entry(step.stem, step.stage.name) if history is not None else None
     data = read_if_there(step.input) if entry is not None else None
-    if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
+    if entry is None or data is None or not set(step.suffixes) <= entry.digests.keys():
         return Staleness(None)
     if entry.outcome == FAILED:  # errors are reported in every build
         return Staleness(None)
@@ -45,25 +45,25 @@ def staleness(keys: Keys, history: History | None, step: Step) -> Staleness:
     if parts != entry.parts:
         return Staleness(None)
     whole = True
-    for suffix in step.wanted:
+    for suffix in step.suffixes:
         digest = digest_if_there(step.stem + suffix)
-        if digest is not None and digest != entry.made[suffix]:
+        if digest is not None and digest != entry.digests[suffix]:
             # An artifact of an earlier run, left by a killed build, does not count as damaged.
-            known = digest in entry.earlier.get(suffix, ())
-            return Staleness(None, None if known else step.stem + suffix)
+            is_earlier = digest in entry.earlier.get(suffix, ())
+            return Staleness(None, None if is_earlier else step.stem + suffix)
         whole &= digest is not None
     if not whole:
         return Staleness(None)
     variant = keys.variant(step.stage, step.options)
     if entry.variant != variant and history is not None:
         history.set_variant(entry, variant)
-    return Staleness({suffix: entry.made[suffix] for suffix in step.wanted})
+    return Staleness({suffix: entry.digests[suffix] for suffix in step.suffixes})
 
 
 def may_be_kept(keys: Keys, history: History | None, step: Step) -> bool:
     """Whether the artifacts of a step are valid provided that the files it reads are unchanged."""
     entry = history.entry(step.stem, step.stage.name) if history is not None else None
-    if entry is None or not lie_there(step, entry.made):
+    if entry is None or not lie_there(step, entry.digests):
         return False
     now = keys.parts(step, b"", {})
     return all(now.get(name) == entry.parts.get(name) for name in {*now, *entry.parts} - {"input", *_OF_FILES})

@@ -92,7 +92,7 @@ class _Compiler:
                     importlib.import_module(module)
 
     def check(self, link: Link) -> None:
-        """Raises OtherCompiler."""
+        """Raise OtherCompiler."""
         where = _host()
         if tree_state(self._package) != self._files:
             raise OtherCompiler(f"the compiler on {where} has changed since its worker was started")
@@ -137,7 +137,7 @@ def perform_links(work: Work) -> list[Made]:
             results.append(Made(b"", diagnostics, int(error.code)))
             break
         results.append(Made(record.to_bytes(), {}, 0))
-        for suffix in step.wanted:
+        for suffix in step.suffixes:
             files[step.stem + suffix] = record.artifacts[suffix]
         if _digest(files[step.outputs[0]]) == link.before:
             break
@@ -157,7 +157,7 @@ class Cluster:
     """A scheduler's client, connected at the first use."""
 
     def __init__(self, executor: str, warn: Callable[[str], None]) -> None:
-        """Raises ValueError for an invalid address, ImportError without the package."""
+        """Raise ValueError for an invalid address, ImportError without the package."""
         import importlib.util
 
         self.name = executor
@@ -189,12 +189,12 @@ class Cluster:
             answer.pop()
         if not answer:
             return None
-        return self._taken(session, step, data, answer)
+        return self._take(session, step, data, answer)
 
-    def _taken(self, session: Session, step: Step, data: bytes, made: list[Made]) -> list[Report]:
+    def _take(self, session: Session, step: Step, data: bytes, answer: list[Made]) -> list[Report]:
         reports: list[Report] = []
         current: Step | None = step
-        for item in made:
+        for item in answer:
             assert current is not None
             result: Record | CompileError
             if item.code:
@@ -207,7 +207,7 @@ class Cluster:
             reports.append(report(outcome, current))
             if outcome.error is not None or outcome.cached or isinstance(result, CompileError):
                 break
-            data = result.artifacts[current.wanted[0]]
+            data = result.artifacts[current.suffixes[0]]
             current = current.next
         return reports
 
@@ -282,7 +282,7 @@ class Cluster:
 def _alone(step: Step) -> Step:
     """Copy a step without its successors, which have their own links."""
     result = Step(
-        step.stage, step.input, step.stem, step.wanted, step.source_name, step.source_path, step.options, step.entry,
+        step.stage, step.input, step.stem, step.suffixes, step.source_name, step.source_path, step.options, step.entry,
         step.locations,
     )  # fmt: skip
     result.override, result.overridden = step.override, step.overridden

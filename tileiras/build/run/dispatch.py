@@ -31,15 +31,15 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     if jobs < 2 and session.cluster is None:
         return perform_here(session, step)
     ready = _ahead.pop((step.stem, step.stage.name), None)
-    if ready is not None and ready.key == session.key(step) and (ready.code or lie_there(step, ready.made)):
+    if ready is not None and ready.key == session.key(step) and (ready.code or lie_there(step, ready.digests)):
         return ready
     outcome = session.answer(step)
     if outcome is not None:
         return report(outcome, step)
     if session.cluster is not None:
-        done = session.cluster.perform(session, step)
-        if done is not None:
-            return _first_of(done)
+        reports = session.cluster.perform(session, step)
+        if reports is not None:
+            return _first_of(reports)
         # `jobs` is the capacity of the cluster: limit it to this machine.
         jobs = min(jobs, os.cpu_count() or 1)
         if jobs < 2:
@@ -57,8 +57,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         store.remote.turn_off(reply.remote_failure)
     for message in reply.warnings:
         store.warn_once(message)
-    result = [done for done in reply.reports if not done.cached]
-    session.ran(done.stem + suffix for done in result for suffix in done.made)
+    session.ran(own.stem + suffix for own in reply.reports if not own.cached for suffix in own.digests)
     return _first_of(reply.reports)
 
 

@@ -46,11 +46,11 @@ class _Accepted(NamedTuple):
     """A run of a stage whose artifacts are to be written."""
 
     key: str
-    made: dict[str, str]
+    digests: dict[str, str]
     """The digests of the artifacts by suffix."""
 
 
-class _Found(NamedTuple):
+class _Lookup(NamedTuple):
     """The result of a look-up before the stage runs; `record` is the store's record, if any."""
 
     data: bytes
@@ -67,13 +67,13 @@ class Session(Keys):
     def __init__(self, store: ArtifactStore, code: CodeBase | None = None, history: History | None = None) -> None:
         self.history = history
         if code is None:
-            known = os.path.join(history.build, CODE) if history is not None else None
-            code = CodeBase(memo=store.memo_path, known=known)
+            log_path = os.path.join(history.build, CODE) if history is not None else None
+            code = CodeBase(memo=store.memo_path, log_path=log_path)
         super().__init__(store, code)
         self._cleaned = False
         self.cluster: Cluster | None = None
         """Other machines that run stages, if the user named any."""
-        self.known: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
         """Digests, by absolute path, of artifacts that this run made or verified against the last run of their step."""
         self._ran: set[str] = set()
         """Artifacts that a stage made in this run, by path."""
@@ -102,7 +102,7 @@ class Session(Keys):
         """
         result = self._find(step, data)
         if result.record is not None and self._serves(result):
-            return result.record, self._said(step, result.record)
+            return result.record, self._diagnostics(step, result.record)
         return self._run_and_store(step, result)[:2]
 
     def key(self, step: Step) -> str | None:
@@ -127,7 +127,7 @@ class Session(Keys):
         remote = self.store.remote
         return remote is not None and (step.input not in self._ran or remote.round_trip <= NEAR_SECONDS)
 
-    def _look_up(self, step: Step, ask: bool = True) -> Outcome | _Found:
+    def _look_up(self, step: Step, ask: bool = True) -> Outcome | _Lookup:
         try:
             with open(step.input, "rb") as file:
                 data = file.read()
@@ -137,88 +137,89 @@ class Session(Keys):
         result = self._find(step, data, ask)
         return self._serve(step, result) if self._serves(result) else result
 
-    def _serves(self, found: _Found) -> bool:
+    def _serves(self, lookup: _Lookup) -> bool:
         """Whether the build uses the store's record."""
-        return found.record is not None and self.store.mode != VERIFY
+        return lookup.record is not None and self.store.mode != VERIFY
 
-    def _serve(self, step: Step, found: _Found) -> Outcome:
-        assert found.record is not None
-        record = self._remember(step, found.parts, "served from the store", found.record)
-        return self._finish(step, found.record, record, self._said(step, found.record), found.full_key, cached=True)
+    def _serve(self, step: Step, lookup: _Lookup) -> Outcome:
+        assert lookup.record is not None
+        digests = self._remember(step, lookup.parts, "served from the store", lookup.record)
+        diagnostics = self._diagnostics(step, lookup.record)
+        return self._finish(step, lookup.record, digests, diagnostics, lookup.full_key, cached=True)
 
-    def _find(self, step: Step, data: bytes, ask: bool = True) -> _Found:
+    def _find(self, step: Step, data: bytes, ask: bool = True) -> _Lookup:
         beside = read_beside(step)
         parts = self.parts(step, data, beside)
         key = key_of(step.stage.name, parts)
         ask = ask and self._asks(step)
         full_key = self.with_inputs(step, key, parts, ask=ask)
         record = self.store.get_record(full_key, ask) if full_key is not None else None
-        if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
+        if record is not None and any(suffix not in record.artifacts for suffix in step.suffixes):
             record = None
-        return _Found(data, beside, parts, key, full_key, record)
+        return _Lookup(data, beside, parts, key, full_key, record)
 
-    def _said(self, step: Step, record: Record) -> list[Diagnostic]:
+    def _diagnostics(self, step: Step, record: Record) -> list[Diagnostic]:
         if not record.diagnostics["diagnostics"]:
             return []
         rows = dict(record.diagnostics)
         return tileiras.stages.locations.decode_diagnostics(rows, step.source_name, self._table(step))
 
-    def _make(self, step: Step, found: _Found) -> Outcome:
+    def _make(self, step: Step, lookup: _Lookup) -> Outcome:
         try:
-            record, result, accepted = self._run_and_store(step, found)
+            record, result, accepted = self._run_and_store(step, lookup)
         except CompileError as error:
             return self._failed(step, error, [])
-        return self._finish(step, record, accepted.made, result, accepted.key, cached=False)
+        return self._finish(step, record, accepted.digests, result, accepted.key, cached=False)
 
-    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
+    def _run_and_store(self, step: Step, lookup: _Lookup) -> tuple[Record, list[Diagnostic], _Accepted]:
         """Run the stage; return its record, diagnostics and key.  Raises CompileError with all its diagnostics."""
         try:
-            record, result = build.run.produce.produce(step, found.data, self._table(step), found.beside, self.store)
+            record, result = build.run.produce.produce(step, lookup.data, self._table(step), lookup.beside, self.store)
         except CompileError as error:
             if isinstance(error, build.run.produce.Failed):
-                found.parts["inputs"] = inputs.states(error.inputs)
-            self._remember(step, found.parts, FAILED)
+                lookup.parts["inputs"] = inputs.states(error.inputs)
+            self._remember(step, lookup.parts, FAILED)
             raise
-        return record, result, self._accept(step, found, record, result)
+        return record, result, self._accept(step, lookup, record, result)
 
-    def take(self, step: Step, data: bytes, made: Record | CompileError) -> Outcome:
+    def take(self, step: Step, data: bytes, answer: Record | CompileError) -> Outcome:
         """Like `perform` on an input of `data`, with the result of another machine."""
         result = self._find(step, data)
         if self._serves(result):
             return self._serve(step, result)
         try:
-            if isinstance(made, CompileError):
+            if isinstance(answer, CompileError):
                 self._remember(step, result.parts, FAILED)
-                raise made
-            entry = self._said(step, made)
-            accepted = self._accept(step, result, made, entry)
-            return self._finish(step, made, accepted.made, entry, accepted.key, cached=False)
+                raise answer
+            entry = self._diagnostics(step, answer)
+            accepted = self._accept(step, result, answer, entry)
+            return self._finish(step, answer, accepted.digests, entry, accepted.key, cached=False)
         except CompileError as error:
             return self._failed(step, error, [])
 
-    def _accept(self, step: Step, found: _Found, record: Record, said: list[Diagnostic]) -> _Accepted:
+    def _accept(self, step: Step, lookup: _Lookup, record: Record, diagnostics: list[Diagnostic]) -> _Accepted:
         """Store the record of a stage run.  Raises CompileError in mode `verify` if the store's record differs."""
-        full_key = found.full_key
+        full_key = lookup.full_key
         if step.stage.reads_files:
-            full_key = self.with_inputs(step, found.key, found.parts, record.inputs)
+            full_key = self.with_inputs(step, lookup.key, lookup.parts, record.inputs)
             if full_key is not None:
                 rows = inputs.write(record.inputs)
-                self.store.put(found.key + OWN_INPUTS, rows)
-                self.store.publish(inputs_key(found.key), rows)
-        step_record = self._remember(step, found.parts, "ran", record)
+                self.store.put(lookup.key + OWN_INPUTS, rows)
+                self.store.publish(inputs_key(lookup.key), rows)
+        step_record = self._remember(step, lookup.parts, "ran", record)
         self._ran.update(step.outputs)
-        if found.record is not None:
-            stored = found.record.artifacts
-            differing = [suffix for suffix in step.wanted if stored[suffix] != record.artifacts[suffix]]
+        if lookup.record is not None:
+            artifacts = lookup.record.artifacts
+            differing = [suffix for suffix in step.suffixes if artifacts[suffix] != record.artifacts[suffix]]
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
                 raise build.run.produce.after(
-                    said, CompileError.at(build.run.produce.unit_location(self._table(step)), message)
+                    diagnostics, CompileError.at(build.run.produce.unit_location(self._table(step)), message)
                 )
         if full_key is not None and not any(row.kind == UNSEEN for row in record.inputs):
             self.store.put_record(full_key, record)
-        return _Accepted(full_key or found.key, step_record)
+        return _Accepted(full_key or lookup.key, step_record)
 
     def fail(self, step: Step, message: str) -> Outcome:
         """Return the outcome of a step that failed for a reason outside its stage."""
@@ -232,7 +233,7 @@ class Session(Keys):
 
         result: dict[str, str] = {}
         if record is not None:
-            result = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
+            result = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.suffixes}
             outcome = FAILED if _fails(step, record) else outcome
         if self.history is None:
             return result
@@ -248,24 +249,24 @@ class Session(Keys):
         self,
         step: Step,
         record: Record,
-        made: dict[str, str],
-        said: list[Diagnostic],
+        digests: dict[str, str],
+        diagnostics: list[Diagnostic],
         key: str | None,
         cached: bool,
     ) -> Outcome:
         try:
-            for suffix in step.wanted:
+            for suffix in step.suffixes:
                 path = step.stem + suffix
                 if self.keep_equal and read_if_there(path) == record.artifacts[suffix]:
                     continue
                 write_atomically(path, record.artifacts[suffix], self._temporary(path), checked=True)
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
-            return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)
-        error = CompileError(said, step.stage.error_code) if _fails(step, record) else None
-        outcome = Outcome(cached, said, error, record.seconds)
+            return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), diagnostics)
+        error = CompileError(diagnostics, step.stage.error_code) if _fails(step, record) else None
+        outcome = Outcome(cached, diagnostics, error, record.seconds)
         outcome.key = key
-        outcome.made = made
+        outcome.digests = digests
         return outcome
 
     def _temporary(self, path: str) -> str | None:
@@ -279,14 +280,14 @@ class Session(Keys):
             remove_left_over(folder)
         return folder
 
-    def _failed(self, step: Step, error: CompileError, said: list[Diagnostic]) -> Outcome:
+    def _failed(self, step: Step, error: CompileError, diagnostics: list[Diagnostic]) -> Outcome:
         """Remove artifacts of earlier runs, which could be mistaken for those of this input; return the failure."""
         for path in step.outputs:
             try:
                 os.unlink(path)
             except OSError:
                 pass  # was not there
-        whole = build.run.produce.after(said, error)
+        whole = build.run.produce.after(diagnostics, error)
         return Outcome(False, whole.diagnostics, whole)
 
     # ---- existing artifacts ------------------------------------------------------------------------------------------
@@ -299,9 +300,9 @@ class Session(Keys):
         """As `build.ledger.staleness`."""
         return staleness.may_be_kept(self, self.history, step)
 
-    def know(self, step: Step, made: Mapping[str, str]) -> None:
+    def know(self, step: Step, digests: Mapping[str, str]) -> None:
         """Record the digests of a step's artifacts."""
-        self.known.update((os.path.abspath(step.stem + suffix), digest) for suffix, digest in made.items())
+        self.digests.update((os.path.abspath(step.stem + suffix), digest) for suffix, digest in digests.items())
 
     def _table(self, step: Step) -> LocationTable | None:
         """Return the location table of the step's input, referring to the current source; None if unreadable."""

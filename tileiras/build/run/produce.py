@@ -61,9 +61,9 @@ def produce(
             else:
                 artifacts = {}
             if step.override is not None:
-                artifacts = overrides.taken(step, beside.get(overrides.BESIDE, b""), artifacts)
-            if step.overridden and ".json" in step.wanted:
-                artifacts[".json"] = overrides.noted(artifacts[".json"], step.overridden)
+                artifacts = overrides.with_override(step, beside.get(overrides.BESIDE, b""), artifacts)
+            if step.overridden and ".json" in step.suffixes:
+                artifacts[".json"] = overrides.with_overrides(artifacts[".json"], step.overridden)
             seconds = time.perf_counter() - start
     except CompileError as error:
         whole = after(result, error)
@@ -73,7 +73,7 @@ def produce(
         remarks = [diagnostic for diagnostic in result if isinstance(diagnostic, Remark)]
         artifacts[step.stage.remark_suffix] = remarks_json(remarks)
     result = [diagnostic for diagnostic in result if diagnostic.severity is not Severity.REMARK]
-    missing = [suffix for suffix in step.wanted if suffix not in artifacts]
+    missing = [suffix for suffix in step.suffixes if suffix not in artifacts]
     if missing:
         message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
         raise after(result, CompileError.at(None, message))
@@ -134,7 +134,7 @@ def unit_location(table: locations.LocationTable | None) -> Any:
     return table.unit_location if table is not None else None
 
 
-def after(said: list[Diagnostic], error: CompileError) -> CompileError:
+def after(diagnostics: list[Diagnostic], error: CompileError) -> CompileError:
     """Prepend the earlier diagnostics to those of the error."""
-    earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
+    earlier = [diagnostic for diagnostic in diagnostics if diagnostic not in error.diagnostics]
     return CompileError(earlier + error.diagnostics, error.code)

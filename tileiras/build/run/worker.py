@@ -54,15 +54,15 @@ class Reply(NamedTuple):
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
-def perform_chain(session: Session, step: Step, wanted: Callable[[], bool] = lambda: True) -> list[Report]:
-    """Perform a step and then its successors while each writes a new product and the chain is `wanted`.
+def perform_chain(session: Session, step: Step, goes_on: Callable[[], bool] = lambda: True) -> list[Report]:
+    """Perform a step and then its successors while each writes a new product and `goes_on()`.
 
     The chain ends at a step that hits the store, fails, or reproduces the existing product: the need for its
     successors is then not known.
     """
     reports: list[Report] = []
     current: Step | None = step
-    while current is not None and wanted():
+    while current is not None and goes_on():
         before = read_if_there(current.outputs[0])
         # The build has already asked the team's server for the first step; VERIFY needs the row for comparison.
         outcome = session.perform(current, ask=bool(reports) or session.store.mode == VERIFY)

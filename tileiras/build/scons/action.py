@@ -90,18 +90,18 @@ class StageAction(SCons.Action.FunctionAction):
     def _run(self, target: Any, source: Any, env: Any) -> int:
         step = step_of(self.stage, target, source, env)
         display.silent = bool(SCons.Script.GetOption("silent"))
-        display.started()
-        done = _perform(session(env), step, source[0])
-        if done.code:
-            done = _blamed(session(env), step, done)
+        display.begin()
+        report = _perform(session(env), step, source[0])
+        if report.code:
+            report = _blamed(session(env), step, report)
         else:
-            session(env).know(step, done.made)
+            session(env).know(step, report.digests)
         by = f" (overridden by {os.path.relpath(step.override)})" if step.override is not None else ""
-        lines = [self._line(target) + (f" {CACHED}" if done.cached else "") + by]
+        lines = [self._line(target) + (f" {CACHED}" if report.cached else "") + by]
         if "explain" in (SCons.Script.GetOption("debug") or ()):
             lines += [f"           {reason}" for reason in _reasons(session(env), step)]
-        display.finished(step, done, "\n".join(lines))
-        return done.code
+        display.finished(step, report, "\n".join(lines))
+        return report.code
 
 
 def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
@@ -111,23 +111,23 @@ def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
         return dispatch.perform(session, step, jobs)
     while True:
         before = source.get_csig()
-        done = dispatch.perform(session, step, jobs)
+        report = dispatch.perform(session, step, jobs)
         if not os.path.isfile(step.input):
-            return done
+            return report
         now = SCons.Util.hash_file_signature(step.input)
         if now == before:
-            return done
+            return report
         # The target's record of its source refers to this object.
         source.get_ninfo().csig = now
 
 
-def _blamed(session: Session, step: Step, done: dispatch.Report) -> dispatch.Report:
+def _blamed(session: Session, step: Step, report: dispatch.Report) -> dispatch.Report:
     """The report of a failure; blames the input artifact if it was modified after its stage wrote it."""
-    known = session.known.get(os.path.abspath(step.input))
-    if known is None or known == digest_if_there(step.input):
-        return done
+    digest = session.digests.get(os.path.abspath(step.input))
+    if digest is None or digest == digest_if_there(step.input):
+        return report
     message = f"error: {step.input} is not as it was made any more: something else wrote it during the build"
-    return done._replace(text=message, code=int(ExitCode.CONFIGURATION))
+    return report._replace(text=message, code=int(ExitCode.CONFIGURATION))
 
 
 def _reasons(session: Session, step: Step) -> list[str]:
@@ -171,7 +171,7 @@ def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any
         return step
     main = str(target[0])
     stem = main.removesuffix(stage.suffix)
-    wanted = [str(node).removeprefix(stem) for node in target]
+    suffixes = [str(node).removeprefix(stem) for node in target]
     first = origin = source[0]
     while origin.sources:
         origin = origin.sources[0]
@@ -179,7 +179,7 @@ def step_of(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any
         stage,
         str(first.rfile()),
         stem,
-        wanted,
+        suffixes,
         source_name(origin),
         origin.srcnode().abspath,
         checked_options(env, _one_target(env), env["TILE_OPT"], {}),

@@ -30,13 +30,13 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     signature = inspect.signature(function)
 
-    def checked(*arguments: Any, **named: Any) -> Any:
+    def checked(*arguments: Any, **keywords: Any) -> Any:
         try:
             try:
-                signature.bind(*arguments, **named)
+                signature.bind(*arguments, **keywords)
             except TypeError as error:
                 raise BadVariable(str(error)) from None
-            return function(*arguments, **named)
+            return function(*arguments, **keywords)
         except (BadVariable, SCons.Errors.UserError) as error:
             message, cause = str(error), error
         except CompileError as error:

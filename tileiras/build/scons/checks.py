@@ -42,10 +42,10 @@ def tile_check(env: Any, kernels: Any) -> list[Any]:
     stems = {os.path.splitext(str(node))[0]: node for node in nodes if str(node).endswith(MADE_OF_PTX)}
     if not stems:
         raise BadVariable("kernels: a check is of PTX or a cubin; the build makes neither")
-    return [verdict for stem, node in stems.items() for verdict in _declared(env, _step(env, here, node, stem))]
+    return [verdict for stem, node in stems.items() for verdict in _verdict_node(env, _step(env, here, node, stem))]
 
 
-def _declared(env: Any, step: Step) -> list[Any]:
+def _verdict_node(env: Any, step: Step) -> list[Any]:
     first = env.File(from_top(step.outputs[0]))
     if first.has_builder():  # declared by an earlier call with the same kernel
         return [first]
@@ -63,13 +63,13 @@ def _step(env: Any, here: Session, node: Any, stem: str) -> Step:
     if own is not None:
         name, path, options = own.step.source_name, own.step.source_path, own.step.options
     else:
-        name, path, options = _noted(env, here, stem)
+        name, path, options = _last_source(env, here, stem)
     row = pipeline.CHECK
     tables = [stem + READ.location_suffix]
     return Step(row, stem + READ.suffix, stem, row.artifacts(options), name, path, options, locations=tables)
 
 
-def _noted(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions]:
+def _last_source(env: Any, here: Session, stem: str) -> tuple[str, str, CompileOptions]:
     """Source name, source path and options of a kernel without declared stages, from the records of its last build.
 
     Without records, the source is the artifact of the stage `read`, with the options of the environment.

@@ -67,11 +67,11 @@ def _images(env: Any, target: str, sources: Any, emit: str | Iterable[str], keyw
     if len(cpus) > 1:
         raise BadVariable(f"sm={','.join(cpus)}: a program is linked with the code of one CPU")
     forms = words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS) if gpus else []
-    for word, chosen, options in (*((word, gpus, result) for word in forms), *(("obj", cpus, own) for _ in cpus)):
+    for word, sm, options in (*((word, gpus, result) for word in forms), *(("obj", cpus, own) for _ in cpus)):
         if word == FATBIN:
-            products = env.TileFatbin(f"{target}_fatbins", sources, sm=chosen, **options)
+            products = env.TileFatbin(f"{target}_fatbins", sources, sm=sm, **options)
         else:
-            products = env.TileKernel(sources, emit=word, sm=chosen, **options)
+            products = env.TileKernel(sources, emit=word, sm=sm, **options)
         for node in products:
             suffix = OBJECT if word == "obj" else os.path.splitext(node.abspath)[1]
             described = pipeline.FATBIN.side_suffixes[0] if word == FATBIN else ".json"
@@ -109,7 +109,7 @@ def tile_header(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the header `target`."""
-    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
     return _embedded(env, target, embed.header, images, namespace)
 
 
@@ -118,7 +118,7 @@ def tile_object(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the object `target`."""
-    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
     text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
     return [*env.Object(target, text), *_objects(images)]
 
@@ -128,14 +128,14 @@ def tile_library(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the static library `target` and its header."""
-    target, images, namespace = _begun(env, target, source, emit, namespace, keywords)
+    target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
     result = _embedded(env, f"{target}.h", embed.header, images, namespace)
     env.AppendUnique(CPPPATH=[result[0].dir], LIBS=_libraries(images))
     text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
     return env.StaticLibrary(target, [*text, *_objects(images)])
 
 
-def _begun(
+def _begin(
     env: Any, target: Any, source: Any, emit: str | Iterable[str], namespace: str, keywords: dict[str, Any]
 ) -> tuple[str, list[Any], str]:
     """The target's name, the images, and the namespace; the folder of `tileiras.hpp` is added to CPPPATH."""

@@ -81,7 +81,7 @@ class Declared(NamedTuple):
 def declare(
     env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, is_clean: bool = False
 ) -> Declared:
-    """Declares the stages of one source; `is_clean` if all of its artifacts are clean according to the manifest."""
+    """Declare the stages of one source; `is_clean` if all of its artifacts are clean according to the manifest."""
     _environments[id(env)] = env
     name = source_name(node)
     path = node.srcnode().abspath
@@ -92,24 +92,24 @@ def declare(
     edited = overrides_folder(env)
     if edited:
         display.overrides[edited] = None
-    planned = plan.plan(path, name, source, stem, options, emit, entries, edited)
+    chain = plan.plan(path, name, source, stem, options, emit, entries, edited)
     result = {source: node}
     every: list[Any] = []
     here = session(env)
-    for step in planned.steps:
+    for step in chain.steps:
         nodes = _declare_step(env, here, result[step.input], step)
-        known = declared_steps.get(nodes[0])
-        declared_steps[nodes[0]] = staleness.DeclaredStep(here, step, is_clean and (known is None or known.is_clean))
+        row = declared_steps.get(nodes[0])
+        declared_steps[nodes[0]] = staleness.DeclaredStep(here, step, is_clean and (row is None or row.is_clean))
         result.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):
-        for path in build.remark_files.remark_files(planned.steps):
+        for path in build.remark_files.remark_files(chain.steps):
             env.Clean(every, from_top(path))
     display.idle = builds_nothing()
     if not display.idle:
-        build.remark_files.remove_remarks(planned.steps)
-    display.declared(planned.steps, result, [result[product] for product in planned.products])
-    return Declared([result[product] for product in planned.products], every, stem, entries)
+        build.remark_files.remove_remarks(chain.steps)
+    display.add(chain.steps, result, [result[product] for product in chain.products])
+    return Declared([result[product] for product in chain.products], every, stem, entries)
 
 
 _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
@@ -119,9 +119,9 @@ _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
 def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[Any]:
     """The nodes of a step; existing ones are reused when a kernel is declared again for another product."""
     place = (session, step.stem, step.stage.name)
-    known = _steps.get(place)
-    if known is not None and known[0].is_as(step) and known[1] is source:
-        return known[2]
+    row = _steps.get(place)
+    if row is not None and row[0].is_as(step) and row[1] is source:
+        return row[2]
     builder = getattr(env, BUILDERS[step.stage.name])
     nodes = builder([from_top(output) for output in step.outputs], source, TILE_STEP=step)
     for own in nodes:

@@ -12,9 +12,9 @@ from typing import Any
 
 import tileiras
 from tileiras import build
-from tileiras.build.overrides import unused
+from tileiras.build.overrides import unused_files
 from tileiras.build.step import Report, Step
-from tileiras.diagnostics import ExitCode, counted
+from tileiras.diagnostics import ExitCode, plural
 
 EVERY = 0.1
 """Seconds between two updates of the progress line."""
@@ -54,13 +54,13 @@ class Display:
         self._drawn = 0.0
         self._summarised = False
 
-    def declared(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
+    def add(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
         """Add a kernel of this run: its steps, its nodes by path, and the requested nodes."""
         self._kernels.append((steps, nodes, products))
         if not self.idle and (steps[0].options["emit-remarks"] or self.overrides):
             self._summarise()
 
-    def started(self) -> None:
+    def begin(self) -> None:
         with self._lock:
             self._summarise()
             self._running += 1
@@ -112,9 +112,9 @@ class Display:
         if not self._terminal or self.silent or time.monotonic() < self._drawn + EVERY:
             return
         self._drawn = time.monotonic()
-        done = sum(all(map(self._is_done, products)) for _, _, products in self._kernels)
+        count = sum(all(map(self._is_done, products)) for _, _, products in self._kernels)
         hits = sum(report.cached for report in self._reports.values())
-        where = f"[{done}/{len(self._kernels)} kernels]"
+        where = f"[{count}/{len(self._kernels)} kernels]"
         self._out.write(f"\r\x1b[K{where} {hits} stages from the store, {self._running} running")
         self._out.flush()
 
@@ -133,20 +133,20 @@ class Display:
             reports = self._reports.values()
             ran = [report for report in reports if not report.cached and not report.code]
             hits = [report for report in reports if report.cached]
-            words = [f"{counted(len(ran), 'stage')} run in {_seconds(report.seconds for report in ran)}"]
+            words = [f"{plural(len(ran), 'stage')} run in {_seconds(report.seconds for report in ran)}"]
             if hits:
                 words.append(f"{len(hits)} from the store, which saved {_seconds(report.seconds for report in hits)}")
             if self._pages:
-                words.append(f"{counted(len(self._pages), 'report')} in {_seconds(self._pages)}")
+                words.append(f"{plural(len(self._pages), 'report')} in {_seconds(self._pages)}")
             cut = self._cut_off()
             if cut:
                 words.append(f"{cut} cut off")
             failed = len({source for source, _ in self._failures})
             if failed:
-                words.append(f"{counted(failed, 'kernel')} failed")
+                words.append(f"{plural(failed, 'kernel')} failed")
             if self._without_files:
-                left = len({source for source, _ in self._without_files})
-                words.append(f"{counted(left, 'kernel')} not built: a file could not be read or written")
+                count = len({source for source, _ in self._without_files})
+                words.append(f"{plural(count, 'kernel')} not built: a file could not be read or written")
             if edited:
                 words.append(f"{len(edited)} overridden: {', '.join(edited)}")
             if not self.silent:
@@ -158,7 +158,7 @@ class Display:
                 lines = [f"  {text} ({', '.join(where)})" for (_, text), where in targets.items()]
                 if len(lines) > MOST_FAILURES:
                     lines[MOST_FAILURES:] = [f"  and {len(lines) - MOST_FAILURES} more"]
-                self._say("\n".join([f"tileiras: {counted(failed, 'kernel')} failed:", *lines]), self._error)
+                self._say("\n".join([f"tileiras: {plural(failed, 'kernel')} failed:", *lines]), self._error)
 
     def _tell_remarks(self) -> None:
         """Print the remarks of all up-to-date kernels, built in this run or earlier, in a fixed order."""
@@ -168,8 +168,8 @@ class Display:
             options = steps[0].options
             if options["emit-remarks"]:
                 own = files.setdefault((steps[0].stem, options["gpu-name"], options["opt-level"]), {})
-                done = [step for step in steps if self._is_done(nodes[step.outputs[0]])]
-                own.update(((step.stem, step.stage.name), step) for step in done)
+                performed = [step for step in steps if self._is_done(nodes[step.outputs[0]])]
+                own.update(((step.stem, step.stage.name), step) for step in performed)
         for own in files.values():
             text = build.remark_files.remark_text(list(own.values()))
             if text:
@@ -186,9 +186,9 @@ class Display:
 
     def _unused_overrides(self) -> list[str]:
         """List the files in the folders of overrides that match no declared step."""
-        used = [step.override for steps, _, _ in self._kernels for step in steps if step.override is not None]
-        left = [os.path.join(folder, name) for folder in self.overrides for name in unused(folder, used)]
-        return [os.path.relpath(path) for path in left]
+        paths = [step.override for steps, _, _ in self._kernels for step in steps if step.override is not None]
+        files = [os.path.join(folder, name) for folder in self.overrides for name in unused_files(folder, paths)]
+        return [os.path.relpath(path) for path in files]
 
     def _cut_off(self) -> int:
         """Count the stages that need not run because an earlier stage reproduced its existing artifact."""
@@ -196,8 +196,8 @@ class Display:
         for steps, nodes, _ in self._kernels:
             performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]
             if any(report is not None and not report.code for report in performed):
-                left = [step for step, report in zip(steps, performed, strict=True) if report is None]
-                result.update((step.stem, step.stage.name) for step in left if self._is_done(nodes[step.outputs[0]]))
+                rest = [step for step, report in zip(steps, performed, strict=True) if report is None]
+                result.update((step.stem, step.stage.name) for step in rest if self._is_done(nodes[step.outputs[0]]))
         return len(result)
 
 

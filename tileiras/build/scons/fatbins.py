@@ -29,8 +29,8 @@ CUBIN, PTX, DOCUMENT, MODULE = ".cubin", ".ptx", ".json", pipeline.stage("read")
 
 def _facts(env: Any) -> str:
     options = env["TILE_FATBIN"]
-    read = [f"{each['gpu-name']} {each['ptx-version']} {each['bytecode-version']}" for each in options]
-    return f"{','.join(read)}:{any(each['device-debug'] for each in options)}"
+    words = [f"{each['gpu-name']} {each['ptx-version']} {each['bytecode-version']}" for each in options]
+    return f"{','.join(words)}:{any(each['device-debug'] for each in options)}"
 
 
 def _write(target: Any, source: Any, env: Any) -> None:
@@ -61,7 +61,7 @@ def tile_fatbin(
     further = {name: value for name, value in keywords.items() if name not in ("opt", "entries")}
     options = [checked_options(env, gpu, env["TILE_OPT"] if level is None else level, further) for gpu in targets]
     kernels = _by_kernel(env.TileKernel(source, emit="cubin", sm=targets, **keywords))
-    return [_declared(env, folder, cubins, options) for cubins in kernels.values()]
+    return [_fatbin_node(env, folder, cubins, options) for cubins in kernels.values()]
 
 
 def _by_kernel(cubins: list[Any]) -> dict[str, list[Any]]:
@@ -72,7 +72,7 @@ def _by_kernel(cubins: list[Any]) -> dict[str, list[Any]]:
     return kernel
 
 
-def _declared(env: Any, folder: str, cubins: list[Any], options: list[CompileOptions]) -> Any:
+def _fatbin_node(env: Any, folder: str, cubins: list[Any], options: list[CompileOptions]) -> Any:
     stems = [cubin.abspath.removesuffix(CUBIN) for cubin in cubins]
     sources = [part for stem, cubin in zip(stems, cubins, strict=True)
                for part in (cubin, env.File(stem + PTX), env.File(stem + DOCUMENT))]  # fmt: skip

@@ -74,7 +74,7 @@ class _Run(NamedTuple):
     before: list[FileState]
     """The states of its inputs before the build."""
     signature: str
-    declared: Declared
+    declaration: Declared
     was_clean: bool
 
 
@@ -178,7 +178,7 @@ class Gate:
     def know(self, row: Row) -> None:
         """Pass the digests of a declared clean kernel's artifacts to the session."""
         for index, name in enumerate(row.files):
-            self._session.known[self.manifest.absolute(name)] = row.digest(index)
+            self._session.digests[self.manifest.absolute(name)] = row.digest(index)
 
     def entries(self, kernel: Kernel) -> list[str] | None:
         """Return the entries of a kernel as of its last complete build; None without one."""
@@ -192,10 +192,10 @@ class Gate:
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
-    def add(self, kernel: Kernel, before: list[FileState] | None, declared: Declared, was_clean: bool) -> None:
+    def add(self, kernel: Kernel, before: list[FileState] | None, declaration: Declared, was_clean: bool) -> None:
         """Record a kernel whose stages were declared; `finish` decides whether it gets a row."""
         if before is not None:
-            self._declared.append(_Run(kernel, before, self._signature(kernel), declared, was_clean))
+            self._declared.append(_Run(kernel, before, self._signature(kernel), declaration, was_clean))
 
     def begin(self) -> None:
         """Before the build, drop the rows of kernels of `TileKernel` that may change.
@@ -228,20 +228,20 @@ class Gate:
 
     def _became_row(self, run: _Run) -> bool:
         """Set the row of a kernel if the build has brought it up to date; return whether it has a row."""
-        kernel, declared = run.kernel, run.declared
-        if not all(node.get_state() in DONE for node in declared.nodes):
+        kernel, declaration = run.kernel, run.declaration
+        if not all(node.get_state() in DONE for node in declaration.nodes):
             return False
-        if run.was_clean and all(node.get_state() == SCons.Node.up_to_date for node in declared.nodes):
+        if run.was_clean and all(node.get_state() == SCons.Node.up_to_date for node in declaration.nodes):
             return True
-        known = self._session.known
+        digests = self._session.digests
         reads = self._reads(kernel)
         if reads is None:
             self.manifest.drop(kernel.key)
             return False
-        states_of_targets = {node.abspath: known.get(node.abspath) for node in declared.nodes}
-        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declared.products]
+        states_of_targets = {node.abspath: digests.get(node.abspath) for node in declaration.nodes}
+        products = [(self.manifest.relative(node.abspath), node.get_csig()) for node in declaration.products]
         return self.manifest.set(
-            kernel.key, kernel.path, run.signature, run.before, states_of_targets, products, declared.entries, reads
+            kernel.key, kernel.path, run.signature, run.before, states_of_targets, products, declaration.entries, reads
         )
 
     def _reads(self, kernel: Kernel) -> dict[str, str] | None:

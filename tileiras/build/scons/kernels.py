@@ -64,13 +64,13 @@ def sources(env: Any, source: Any) -> list[Any]:
     return result
 
 
-def _check_entries(node: Any, wanted: Sequence[str]) -> None:
+def _check_entries(node: Any, names: Sequence[str]) -> None:
     """Raise BadVariable for a kernel that is not in a source; a source whose entries cannot be read is not checked."""
     path = node.srcnode().abspath
-    known = entries_of(path, source_name(node)) if os.path.isfile(path) else []
-    missing = [name for name in wanted if name not in known] if known else []
+    entries = entries_of(path, source_name(node)) if os.path.isfile(path) else []
+    missing = [name for name in names if name not in entries] if entries else []
     if missing:
-        raise BadVariable(f"entries: {source_name(node)} has no kernel {missing[0]}; it has {', '.join(known)}")
+        raise BadVariable(f"entries: {source_name(node)} has no kernel {missing[0]}; it has {', '.join(entries)}")
 
 
 _clean: dict[str, list[CleanProducts]] = {}
@@ -119,8 +119,8 @@ def _is_plain(node: Any) -> bool:
 
 
 def _has_nodes(env: Any, gate: gating.Gate, row: Row) -> bool:
-    known = patches.known_nodes(env.Dir("#"))
-    return any(gate.manifest.absolute(name) in known for name in row.files if name not in row.inputs)
+    nodes = patches.known_nodes(env.Dir("#"))
+    return any(gate.manifest.absolute(name) in nodes for name in row.files if name not in row.inputs)
 
 
 def _clean_products(gate: gating.Gate, row: Row, absolute: str, declare: Callable[[], list[Any]]) -> CleanProducts:

@@ -62,13 +62,13 @@ class _Waves:
             rows = self._session.store.fetch_ahead(list(keys))
             for key, result in keys.items():
                 for step in result:
-                    following += self._taken(step, key, rows.get(key))
+                    following += self._take(step, key, rows.get(key))
             ready = following
 
     def _step(self, step: Step, keys: dict[str, list[Step]]) -> Iterable[Step]:
         """Add the key to request for a step; return the next steps if its artifacts are already valid."""
         session = self._session
-        if step.input not in self._contents and session.staleness(step).made is not None:
+        if step.input not in self._contents and session.staleness(step).digests is not None:
             return self._followers.get(id(step), ())
         data = self._read(step.input)
         if data is None:
@@ -89,7 +89,7 @@ class _Waves:
         entry = self._contents.get(path)
         return entry if entry is not None else read_if_there(path)
 
-    def _taken(self, step: Step, key: str, row: bytes | None) -> Iterable[Step]:
+    def _take(self, step: Step, key: str, row: bytes | None) -> Iterable[Step]:
         """Return the steps that a received row makes available."""
         if row is None:
             return ()
@@ -99,7 +99,7 @@ class _Waves:
             record = Record.from_bytes(row)
         except ValueError:
             return ()  # reported when the build performs the step
-        if any(suffix not in record.artifacts for suffix in step.wanted):
+        if any(suffix not in record.artifacts for suffix in step.suffixes):
             return ()
-        self._contents.update((step.stem + suffix, record.artifacts[suffix]) for suffix in step.wanted)
+        self._contents.update((step.stem + suffix, record.artifacts[suffix]) for suffix in step.suffixes)
         return self._followers.get(id(step), ())

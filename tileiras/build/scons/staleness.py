@@ -40,8 +40,8 @@ class TaskCallbacks:
         if task is None or task.is_clean:
             return False
         staleness = task.session.staleness(task.step)
-        if staleness.made is not None:
-            task.session.know(task.step, staleness.made)
+        if staleness.digests is not None:
+            task.session.know(task.step, staleness.digests)
             return False
         if staleness.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))

@@ -70,7 +70,7 @@ def tile_kernel(
     entries: str | Iterable[str] | None = None,
     **options: Any,
 ) -> list[Any]:
-    """Declares the stages of one or several sources for one or several targets and products; returns the products.
+    """Declare the stages of one or several sources for one or several targets and products; return the products.
 
     `sm` and `emit` are one or several words, with commas or in a list.  `entries` limits the kernels to those named; it
     is needed when the source does not exist yet.  Kernels that are clean according to the manifest of the last build
@@ -162,7 +162,7 @@ def _note(item: Tree | Single) -> None:
 
 @arguments.located
 def tile_watch(env: Any, name: str = "watch") -> list[Any]:
-    """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
+    """Declare a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
 
     If other nodes of the graph are built from the kernels, scons is run with the rest of the command line after each
     build of kernels.
@@ -275,8 +275,8 @@ def generate(env: Any, **keywords: Any) -> None:
 
 
 def _loaded_by_call(file: str, function: str) -> Callable[..., Any]:
-    def method(env: Any, *given: Any, **named: Any) -> Any:
-        return getattr(getattr(build.scons, file), function)(env, *given, **named)
+    def method(env: Any, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(getattr(build.scons, file), function)(env, *arguments, **keywords)
 
     patches.as_part_of_scons(method)
     return method

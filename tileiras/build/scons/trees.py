@@ -205,7 +205,7 @@ class TreeDeclaration:
             for first, signature in token.signatures.items():
                 if gate.signature(variant.options, first) != signature:
                     return False
-            if result.noted(variant.listing.evaluated()) != token.listed:
+            if result.last_listing(variant.listing.evaluated()) != token.listed:
                 return False
         return True
 
@@ -220,7 +220,7 @@ class TreeDeclaration:
         result = [gate.manifest.naming(sorted(changed)) for gate in gates]
         for name in sorted(changed):
             path = gates[0].manifest.absolute(name)
-            rows = [row for named in result for row in named[name]]
+            rows = [row for by_name in result for row in by_name[name]]
             for place, row in rows:
                 source = places[place] = gates[0].manifest.absolute(row.source)
                 if name not in row.inputs:

@@ -125,8 +125,8 @@ def _tiers() -> str:
 
 
 def _row(name: str, doc: str, default: Any, values: str) -> str:
-    shown = "" if default in (None, (), False) else f", default {default}"
-    return f"  {name}={'...':<4}{doc}{shown}\n          accepted: {values}"
+    suffix = "" if default in (None, (), False) else f", default {default}"
+    return f"  {name}={'...':<4}{doc}{suffix}\n          accepted: {values}"
 
 
 def _listed(values: Iterable[Any]) -> str:
@@ -136,13 +136,13 @@ def _listed(values: Iterable[Any]) -> str:
 def words(name: str, value: Any, accepted: Iterable[str]) -> list[str]:
     """`ptx,cubin` or `["ptx", "cubin"]`: each word once and in order; raises BadVariable for other words."""
     items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
-    known = list(accepted)
+    choices = list(accepted)
     if all(isinstance(item, str) for item in items):
         result = [word.strip() for item in items for word in item.split(",") if word.strip()]
-        if result and all(word in known for word in result):
+        if result and all(word in choices for word in result):
             return list(dict.fromkeys(result))
-    shown = value if isinstance(value, str) else repr(value)
-    raise BadVariable(f"{name}={shown}: accepted are {_listed(known)}, one or several with commas or in a list")
+    text = value if isinstance(value, str) else repr(value)
+    raise BadVariable(f"{name}={text}: accepted are {_listed(choices)}, one or several with commas or in a list")
 
 
 def flag(name: str, value: Any) -> bool:

@@ -50,12 +50,12 @@ class Variant:
         `row` is that of a kernel which was clean, `is_clean` whether it is known to be so still.
         """
         before = self.gate.observe(kernel)
-        declared = declare(env, node, kernel.options, self.emit, self.entries, is_clean)
-        listing.has_new_entries |= self.gate.is_used and self.gate.entries(kernel) != declared.entries
-        self.gate.add(kernel, before, declared, row is not None)
-        entries = self.known_entries(declared.entries)
-        listing.add(kernel.path, self.absolute_stem(kernel.stem), entries, declared.products, declared.nodes)
-        return declared.products
+        declaration = declare(env, node, kernel.options, self.emit, self.entries, is_clean)
+        listing.has_new_entries |= self.gate.is_used and self.gate.entries(kernel) != declaration.entries
+        self.gate.add(kernel, before, declaration, row is not None)
+        entries = self.known_entries(declaration.entries)
+        listing.add(kernel.path, self.absolute_stem(kernel.stem), entries, declaration.products, declaration.nodes)
+        return declaration.products
 
 
 def requested_options(

@@ -60,7 +60,7 @@ class Times(NamedTuple):
     """Timeouts in seconds."""
 
     connect: float
-    read: float
+    next_bytes: float
     """For the next bytes of a reply."""
     request: float
     """For a request and its complete reply."""
@@ -160,16 +160,16 @@ class Connection:
         result = kind(self._address.host, self._address.port, timeout=self._times.connect)
         result.connect()
         self._socket = result.sock
-        self._stream = _Stream(result.sock, self._times.read)
+        self._stream = _Stream(result.sock, self._times.next_bytes)
         self._replies = _Shared(io.BufferedReader(self._stream))
         return result.sock
 
     def _text(self, request: Request) -> bytes:
         host, port = self._address.host, self._address.port
-        shown = f"[{host}]" if ":" in host else host
+        host_name = f"[{host}]" if ":" in host else host
         lines = [
             f"{request.method} {request.path} HTTP/1.1",
-            f"Host: {shown}{f':{port}' if port is not None else ''}",
+            f"Host: {host_name}{f':{port}' if port is not None else ''}",
             "Accept-Encoding: identity",
             *(f"{name}: {value}" for name, value in self._headers.items()),
         ]
@@ -219,10 +219,10 @@ class _Stream(io.RawIOBase):
 
     def seconds_left(self) -> float:
         """The time left to the request; raises TimeoutError when it is used up."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError(self._late)
-        return left
+        return seconds
 
     def readable(self) -> bool:
         return True

@@ -62,16 +62,16 @@ class CodeBase:
     valid while size, mtime and inode of every source file are unchanged, a check that takes two.
     """
 
-    def __init__(self, root: str | None = None, memo: str | None = None, known: str | None = None) -> None:
+    def __init__(self, root: str | None = None, memo: str | None = None, log_path: str | None = None) -> None:
         if root is None:
             root = os.path.dirname(os.path.dirname(os.path.abspath(tileiras.__file__)))
         self.root = root
         self._memo_path = memo
         self._memo_grew = False
         self._files: dict[str, _File | None] = {}
-        self._known_path = known
+        self._log_path = log_path
         self._tree: dict[str, list[int]] | None = None
-        self._fingerprints: dict[tuple, str] = self._load_known() if known is not None else {}
+        self._fingerprints: dict[tuple, str] = self._load_log() if log_path is not None else {}
 
     @functools.cached_property
     def _memo(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class CodeBase:
                     digest.update(f"{package} {_version(package)}\n".encode())
             result = self._fingerprints[roots] = digest.hexdigest()
             self._save_memo()
-            self._save_known()
+            self._save_log()
         return result
 
     def digests(self, stage: Stage) -> dict[str, str]:
@@ -171,44 +171,44 @@ class CodeBase:
                 data = source.read()
             digest = xxhash.xxh3_128_hexdigest(data)
             # Relative imports depend on the module's name, so it is part of the memo's key.
-            known = self._memo.get(_memo_key(module, digest))
-            if known is None:
+            scan = self._memo.get(_memo_key(module, digest))
+            if scan is None:
                 package = module if os.path.basename(path) == "__init__.py" else module.rpartition(".")[0]
-                known = _scan(data, path, package)
+                scan = _scan(data, path, package)
                 self._memo_grew = True
-            imports, lazy, passes = known
+            imports, lazy, passes = scan
             file = _File(digest, [(base, name) for base, name in imports], lazy, passes)
         self._files[module] = file
         return file
 
     # ---- fingerprints of a tree in which no file changed -------------------------------------------------------------
 
-    def _load_known(self) -> dict[tuple, str]:
+    def _load_log(self) -> dict[tuple, str]:
         """The fingerprints of the last process, if no source file or package version has changed since."""
-        assert self._known_path is not None
+        assert self._log_path is not None
         self._tree = tree_state(os.path.join(self.root, "tileiras"))
-        stored = tileiras.build.ledger.log.Log(self._known_path).value(KNOWN) or {}
+        row = tileiras.build.ledger.log.Log(self._log_path).value(KNOWN) or {}
         try:
             if (
-                stored["format"] == FORMAT
-                and stored["root"] == self.root
-                and stored["versions"] == {package: _version(package) for package in EXTERNAL}
-                and stored["files"] == _digest_of(self._tree)
+                row["format"] == FORMAT
+                and row["root"] == self.root
+                and row["versions"] == {package: _version(package) for package in EXTERNAL}
+                and row["files"] == _digest_of(self._tree)
                 # A file may have changed again within the same tick of its clock.
-                and all(mtime < stored["time"] - RACY_NS for _, mtime, _ in self._tree.values())
+                and all(mtime < row["time"] - RACY_NS for _, mtime, _ in self._tree.values())
             ):
-                return {tuple(roots): digest for roots, digest in stored["fingerprints"]}
+                return {tuple(roots): digest for roots, digest in row["fingerprints"]}
         except (KeyError, TypeError):
             pass
         return {}
 
-    def _save_known(self) -> None:
-        if self._known_path is None:
+    def _save_log(self) -> None:
+        if self._log_path is None:
             return
         import time
 
         # The state is from before the files were read: after a concurrent edit it never matches.
-        stored = {
+        row = {
             "format": FORMAT,
             "root": self.root,
             "versions": {package: _version(package) for package in EXTERNAL},
@@ -216,13 +216,13 @@ class CodeBase:
             "time": time.time_ns(),
             "fingerprints": sorted([list(roots), digest] for roots, digest in self._fingerprints.items()),
         }
-        tileiras.build.ledger.log.put(self._known_path, KNOWN, stored)
+        tileiras.build.ledger.log.put(self._log_path, KNOWN, row)
 
     def _save_memo(self) -> None:
         if self._memo_path is None or not self._memo_grew:
             return
         # Rows of modules that this process did not read stay; a module that it read keeps only its present content.
-        current = {key: known for key, known in self._memo.items() if key.partition(":")[0] not in self._files}
+        current = {key: scan for key, scan in self._memo.items() if key.partition(":")[0] not in self._files}
         for module, file in self._files.items():
             if file is not None:
                 current[_memo_key(module, file.digest)] = [file.imports, file.lazy, file.passes]

@@ -76,12 +76,12 @@ class Keys:
 
     def parts(
         self, step: Step, data: bytes, beside: Mapping[str, bytes],
-        read: Callable[[str], bytes | None] = read_if_there,
+        read_file: Callable[[str], bytes | None] = read_if_there,
     ) -> dict[str, Any]:  # fmt: skip
         """Return the dependencies of a step's result by name; `beside` is the result of `read_beside` for the step.
 
-        `read` returns the content of a location file, None if it is absent.  The inputs that the stage itself reads are
-        added later.
+        `read_file` returns the content of a location file, None if it is absent.  Inputs that the stage reads itself
+        are added later.
         """
         import xxhash
 
@@ -100,7 +100,7 @@ class Keys:
             parts["artifacts beside the input"] = digests
         if step.override is not None:
             parts["override"] = xxhash.xxh3_128_hexdigest(beside.get(overrides.BESIDE, b""))
-        if step.overridden and METADATA in step.wanted:
+        if step.overridden and METADATA in step.suffixes:
             parts["overridden"] = list(step.overridden)
         if stage.reads_files:
             # The front end writes the file's name into the bytecode.
@@ -109,26 +109,26 @@ class Keys:
             parts["source name"] = step.source_name
             digest = xxhash.xxh3_128()
             for path in step.locations:
-                digest.update(read(path) or b"")
+                digest.update(read_file(path) or b"")
             parts["locations"] = digest.hexdigest()
         return parts
 
     def with_inputs(
-        self, step: Step, key: str, parts: dict[str, Any], known: tuple[Input, ...] | None = None, ask: bool = True
+        self, step: Step, key: str, parts: dict[str, Any], states: tuple[Input, ...] | None = None, ask: bool = True
     ) -> str | None:
-        """Return the key including the states of the stage's further inputs: `known`, or the current ones.
+        """Return the key including the states of the stage's further inputs: `states`, or the current ones.
 
         None if those inputs are unknown, or if one is of kind UNSEEN and cannot be compared.
         """
         if not step.stage.reads_files:
             return key
-        if known is None:
+        if states is None:
             rows = stored_inputs(self.store, step, key, ask)
             if rows is None:
                 return None
-            known = states_now(step, rows)
-        parts["inputs"] = inputs.states(known)
-        if any(row.kind == UNSEEN for row in known):
+            states = states_now(step, rows)
+        parts["inputs"] = inputs.states(states)
+        if any(row.kind == UNSEEN for row in states):
             return None
         return key_of(step.stage.name, parts)
 
@@ -144,9 +144,9 @@ def inputs_key(key: str) -> str:
 def stored_inputs(store: ArtifactStore, step: Step, key: str, ask: bool) -> tuple[Input, ...] | None:
     """Return the stored rows of a key's inputs; None if they are absent or must not be looked up."""
     own = store.get(key + OWN_INPUTS)
-    stored = own if own is not None else store.fetch(inputs_key(key), ask)
+    row = own if own is not None else store.fetch(inputs_key(key), ask)
     try:
-        rows = inputs.parse(stored) if stored is not None else None
+        rows = inputs.parse(row) if row is not None else None
     except ValueError:
         return None  # written by another program
     if rows is None or own is not None:

@@ -83,17 +83,17 @@ class Record(NamedTuple):
                 position += size
             if position != len(data):
                 raise ValueError("record has the wrong length")
-            read = inputs.from_json(head["inputs"]) if "inputs" in head else ()
-            return cls(artifacts, head["diagnostics"], read, float(head.get("seconds", 0)))
+            rows = inputs.from_json(head["inputs"]) if "inputs" in head else ()
+            return cls(artifacts, head["diagnostics"], rows, float(head.get("seconds", 0)))
         except (struct.error, KeyError, TypeError) as error:
             raise ValueError(f"not a record: {error}") from None
 
 
 def default_directory(checkout: str | None) -> str:
     """`TILEIRAS_CACHE_DIR`, else the checkout's `cache/` when it is marked as one, else the user's cache directory."""
-    named = os.environ.get("TILEIRAS_CACHE_DIR")
-    if named:
-        return named
+    path = os.environ.get("TILEIRAS_CACHE_DIR")
+    if path:
+        return path
     if checkout is not None:
         own = os.path.join(checkout, "cache")
         if os.path.isfile(os.path.join(own, "CACHEDIR.TAG")):
@@ -187,7 +187,7 @@ class ArtifactStore:
             row = cache.get(key)
             return None if row is None else checked(row)
 
-        return self._tried(key, read, self._readable)
+        return self._try(key, read, self._readable)
 
     @contextlib.contextmanager
     def writing_later(self) -> Iterator[None]:
@@ -208,12 +208,12 @@ class ArtifactStore:
             return
         if self.mode != READ_ONLY:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
-            self._tried(key, lambda cache: cache.set(key, row), self._writable)
+            self._try(key, lambda cache: cache.set(key, row), self._writable)
 
     def prepare(self, key: str) -> None:
         """Open the database that `put` under `key` needs."""
         if self.mode != READ_ONLY:
-            self._tried(key, lambda cache: key in cache, self._writable)
+            self._try(key, lambda cache: key in cache, self._writable)
 
     def get_record(self, key: str, ask: bool = True) -> Record | None:
         """Return the record of `key`; None in mode `refresh`.  `ask` as for `fetch`."""
@@ -250,15 +250,15 @@ class ArtifactStore:
         if self.remote is None:
             return {}
         result = {key: self._ahead[key] for key in keys if key in self._ahead}
-        wanted = [key for key in keys if key not in result and key not in self._absent] if ask else []
+        missing = [key for key in keys if key not in result and key not in self._absent] if ask else []
         if len(self._absent) > MOST_ABSENT:
             self._absent.clear()
-        for key, value in self.remote.get_many(wanted).items():
+        for key, value in self.remote.get_many(missing).items():
             result[key] = value
             self.put(key, value)
             if not self._usable or self.mode == READ_ONLY:
                 self._ahead[key] = value
-        self._absent.update(key for key in wanted if key not in result)
+        self._absent.update(key for key in missing if key not in result)
         return result
 
     def publish(self, key: str, value: bytes) -> None:
@@ -286,7 +286,7 @@ class ArtifactStore:
         here = xxhash.xxh3_64_hexdigest(os.path.abspath(__file__).encode())
         return os.path.join(self.directory, f"code-{here}.json") if self.memo_path is not None else None
 
-    def _tried(self, key: str, use: Callable[[Any], _Result], opened: Callable[[], Any]) -> _Result | None:
+    def _try(self, key: str, use: Callable[[Any], _Result], opened: Callable[[], Any]) -> _Result | None:
         """Return the result of `use` on the database; None if it is disabled or fails.  A damaged database is set aside
         and replaced once."""
         if not self._usable:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from tileiras import build
 from tileiras.build.store.connection import Address, BadReply, Connection, Request, Times, Wave
 from tileiras.build.store.messages import Damaged, OutputFile, action_result, output_file
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.support.files import read_json_object, write_atomically
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Remote:
         self.check: Callable[[str, bytes], object] = lambda key, value: None
         """Function that raises ValueError for bytes that are not a row of the key's kind."""
         self._notes = notes
-        self.failure: str | None = self._noted()
+        self.failure: str | None = self._failure_of_others()
         """The reason for which the server is off; None while it is on."""
         self._told = False
         """Whether the warning that it is off has been given."""
@@ -226,7 +226,7 @@ class Remote:
         return Wave(count, self._request_seconds() + SHARE_SECONDS * count, WAVE_LIMIT)
 
     def _take(
-        self, key: str, name: str, message: bytes, found: dict[str, bytes], elsewhere: dict[str, OutputFile]
+        self, key: str, name: str, message: bytes, values: dict[str, bytes], elsewhere: dict[str, OutputFile]
     ) -> None:
         """Record the inline bytes of a message for a key, or their address in /cas."""
         try:
@@ -235,13 +235,13 @@ class Remote:
             self._note_damage(f"/ac/{name} is damaged ({error})")
             return
         if file.contents is not None:
-            self._check(key, f"/ac/{name}", file.contents, file, found)
+            self._check(key, f"/ac/{name}", file.contents, file, values)
         elif file.size > BLOB_LIMIT:
             self._note_damage(f"/ac/{name} is damaged (a row of {file.size} bytes)")
         else:
             elsewhere[key] = file
 
-    def _check(self, key: str, path: str, value: bytes, file: OutputFile, found: dict[str, bytes]) -> None:
+    def _check(self, key: str, path: str, value: bytes, file: OutputFile, values: dict[str, bytes]) -> None:
         """Accept bytes that match the digest and size in their message, are a row of the key's kind, and are signed if
         required."""
         import hashlib
@@ -256,22 +256,22 @@ class Remote:
         except ValueError as error:
             self._note_damage(f"{path} is not believed ({error})")
             return
-        found[key] = value
+        values[key] = value
 
     def _fetched(self, requests: Sequence[Request], wave: Wave) -> list[bytes | None]:
         """Return the bodies of replies, None for 404; raises BadReply and OSError."""
         share = max(LEAST_SHARE, -(-len(requests) // CONNECTIONS))
         shares = [requests[n : n + share] for n in range(0, len(requests), share)]
         if len(shares) < 2:
-            return [body for part in shares for body in self._asked(part, wave)]
+            return [body for part in shares for body in self._exchange(part, wave)]
         from concurrent.futures import ThreadPoolExecutor
 
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(CONNECTIONS, "tileiras-look-ups")
-        return [body for part in self._threads.map(self._asked, shares, [wave] * len(shares)) for body in part]
+        return [body for part in self._threads.map(self._exchange, shares, [wave] * len(shares)) for body in part]
 
-    def _note_damage(self, what: str) -> None:
+    def _note_damage(self, damage: str) -> None:
         with self._lock:
             self._damaged += 1
             first, useless = self._damaged == 1, self._damaged >= DAMAGED and not self._sound
@@ -279,7 +279,8 @@ class Remote:
             self.turn_off(f"nothing sound has come in {DAMAGED} replies")
         elif first:
             then = "rebuilt and replaced" if self.writes else "rebuilt"
-            self.tell_damage(f"remote cache {self.name}: {_told(what)}; artifacts that it cannot provide are {then}")
+            text = f"{_one_line(damage)}; artifacts that it cannot provide are {then}"
+            self.tell_damage(f"remote cache {self.name}: {text}")
 
     def put(self, key: str, value: bytes) -> None:
         """Queue bytes for upload; left to the next build if the queue is full."""
@@ -308,12 +309,12 @@ class Remote:
         import time
 
         start = since = time.monotonic()
-        left = uploads.unfinished_tasks
+        count = uploads.unfinished_tasks
         with uploads.all_tasks_done:
             while uploads.unfinished_tasks and self.failure is None:
                 now = time.monotonic()
-                if uploads.unfinished_tasks < left:
-                    left, since = uploads.unfinished_tasks, now
+                if uploads.unfinished_tasks < count:
+                    count, since = uploads.unfinished_tasks, now
                 if now - since > DRAIN_SECONDS or now - start > DRAIN_LIMIT:
                     return
                 uploads.all_tasks_done.wait(0.05)
@@ -330,32 +331,32 @@ class Remote:
     def _note_unfinished(self) -> None:
         """Note the keys of uploads that have not ended, and state their number unless the server is off."""
         with self._lock:
-            left, self._unfinished = list(self._unfinished), {}
-        if not left or self._notes is None:
+            keys, self._unfinished = list(self._unfinished), {}
+        if not keys or self._notes is None:
             return
         try:
             # Several workers may end at a time: each appends in one piece.
             descriptor = os.open(self._unfinished_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(descriptor, "".join(f"{key}\n" for key in left).encode())
+                os.write(descriptor, "".join(f"{key}\n" for key in keys).encode())
             finally:
                 os.close(descriptor)
         except OSError:
             return  # misses for the team
         if self.failure is None:
-            count = counted(len(left), "upload")
+            count = plural(len(keys), "upload")
             self.warn(f"remote cache {self.name}: {count} did not end in time; the next build that writes resumes them")
 
     def take_unfinished(self) -> list[str]:
         """Take over the keys that earlier builds have noted; empty if another process has taken them."""
         if self._notes is None or not self.writes:
             return []
-        taken = f"{self._unfinished_path()}.{os.getpid()}"
+        path = f"{self._unfinished_path()}.{os.getpid()}"
         try:
-            os.rename(self._unfinished_path(), taken)
-            with open(taken, encoding="utf-8") as file:
+            os.rename(self._unfinished_path(), path)
+            with open(path, encoding="utf-8") as file:
                 keys = file.read().split("\n")
-            os.unlink(taken)
+            os.unlink(path)
         except (OSError, UnicodeDecodeError):
             return []
         return list(dict.fromkeys(filter(None, keys)))
@@ -373,11 +374,11 @@ class Remote:
                     # The bytes must precede the message: it must not name a blob that does not exist yet.
                     inline = len(value) <= INLINE
                     if not inline:
-                        self._asked([Request("PUT", "/cas/" + digest, value)], self._wave(1))
+                        self._exchange([Request("PUT", "/cas/" + digest, value)], self._wave(1))
                     name = _name(key)
                     signature = self.signing.sign(name, digest, len(value)) if self.signing is not None else None
                     message = action_result(digest, len(value), value if inline else None, signature)
-                    self._asked([Request("PUT", "/ac/" + name, message)], self._wave(1))
+                    self._exchange([Request("PUT", "/ac/" + name, message)], self._wave(1))
                     with self._lock:
                         self._unfinished.pop(key, None)
             except (OSError, BadReply) as error:
@@ -385,7 +386,7 @@ class Remote:
             finally:
                 uploads.task_done()
 
-    def _asked(self, requests: Sequence[Request], wave: Wave) -> list[bytes | None]:
+    def _exchange(self, requests: Sequence[Request], wave: Wave) -> list[bytes | None]:
         """Return the bodies of the replies to this thread's requests, None for 404; raises OSError or BadReply."""
         connection = getattr(self._local, "connection", None)
         if connection is None:
@@ -407,7 +408,7 @@ class Remote:
     def turn_off(self, failure: str, noting: bool = False) -> None:
         """Stop using the server, with a warning that states the reason; with `noting`, other processes stop for
         REST_SECONDS too."""
-        failure = _told(failure)
+        failure = _one_line(failure)
         with self._lock:
             if self.failure is not None:
                 return
@@ -421,17 +422,17 @@ class Remote:
             with contextlib.suppress(OSError):
                 write_atomically(self._notes, json.dumps(row).encode(), checked=True)
 
-    def _noted(self) -> str | None:
+    def _failure_of_others(self) -> str | None:
         """Return the reason for which another process turned the server off, if less than REST_SECONDS ago."""
         if self._notes is None:
             return None
         import time
 
         row = read_json_object(self._notes)
-        failure, noted = row.get("failure"), row.get("time")
-        if row.get("server") != self.name or not isinstance(failure, str) or not isinstance(noted, (int, float)):
+        failure, since = row.get("failure"), row.get("time")
+        if row.get("server") != self.name or not isinstance(failure, str) or not isinstance(since, (int, float)):
             return None
-        age = time.time() - noted
+        age = time.time() - since
         if not 0 <= age < REST_SECONDS:
             return None
         return f"{failure}, {age:.0f} s ago, and it is asked again in {REST_SECONDS - age:.0f} s"
@@ -444,10 +445,10 @@ class Remote:
         return self.failure is not None
 
 
-def _told(text: str) -> str:
+def _one_line(text: str) -> str:
     """Shorten and sanitize text that may come from a server: one line of printable characters."""
-    shown = "".join(sign if sign.isprintable() else "?" for sign in text[: TOLD + 1])
-    return shown if len(shown) <= TOLD else shown[:TOLD] + "..."
+    line = "".join(sign if sign.isprintable() else "?" for sign in text[: TOLD + 1])
+    return line if len(line) <= TOLD else line[:TOLD] + "..."
 
 
 def _name(key: str) -> str:

@@ -199,22 +199,22 @@ FIELDS: dict[str, tuple[Callable[[Any], None], bool]] = {
 """Fields of a record's head: name -> the check of its value, and whether it is required."""
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: Any, label: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{what} that are no list")
+        raise ValueError(f"{label} that are no list")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, label: str) -> str:
     """A string encodable as UTF-8, with surrogate escapes for undecodable bytes of file names (PEP 383)."""
     if not isinstance(value, str):
-        raise ValueError(f"{what} that is no string")
+        raise ValueError(f"{label} that is no string")
     value.encode("utf-8", "surrogateescape")
     return value
 
 
-def _texts(value: Any, what: str) -> list[str]:
-    return [_text(item, what) for item in _list(value, what)]
+def _texts(value: Any, label: str) -> list[str]:
+    return [_text(item, label) for item in _list(value, label)]
 
 
 # ---- contents of artifacts -------------------------------------------------------------------------------------------

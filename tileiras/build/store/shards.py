@@ -124,7 +124,7 @@ class Rows:
         self._shards: dict[int, Any] = {}
 
     def get(self, key: str) -> Any:
-        """Raises sqlite3.Error, OSError or DamagedEntry."""
+        """Raise sqlite3.Error, OSError or DamagedEntry."""
         import sqlite3
 
         number = shard_number(key)

@@ -35,10 +35,10 @@ class Seen(NamedTuple):
 Events = queue.SimpleQueue[Seen]
 
 
-def settled(events: Events, sweep: float, known: Container[str]) -> set[str] | None:
+def saved_files(events: Events, sweep: float, listing: Container[str]) -> set[str] | None:
     """Return the paths of the saved files once they are complete; None after `sweep` seconds without an event.
 
-    A file that is not `known` may be the first of many: QUIET applies to it independent of its state.
+    A file outside `listing` may be the first of many: QUIET applies to it independent of its state.
     """
     try:
         seen = first = events.get(timeout=sweep)
@@ -46,7 +46,7 @@ def settled(events: Events, sweep: float, known: Container[str]) -> set[str] | N
         return None
     states: dict[str, float] = {}
     while True:
-        states[seen.path] = _QUIET_OF[seen.state] if seen.path in known else QUIET
+        states[seen.path] = _QUIET_OF[seen.state] if seen.path in listing else QUIET
         quiet = max(states.values())
         try:
             seen = events.get(timeout=quiet) if quiet else events.get_nowait()

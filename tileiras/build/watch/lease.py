@@ -82,9 +82,9 @@ class Changes:
         answer = self.answer
         if token is None or answer is None or answer.changed is None or token.epoch != answer.epoch:
             return None
-        return [self._named(path) for path, number in sorted(answer.changed.items()) if number > token.number]
+        return [self._name(path) for path, number in sorted(answer.changed.items()) if number > token.number]
 
-    def _named(self, path: str) -> str:
+    def _name(self, path: str) -> str:
         """Convert a real path to the build's path.  The folder of kernels may be inside the build directory, or contain
         it."""
         for root, own in sorted(zip(self._roots, (self._folder, self._build), strict=True), reverse=True):

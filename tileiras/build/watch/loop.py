@@ -24,11 +24,11 @@ from tileiras.build.run import dispatch
 from tileiras.build.run.execute import Session, perform_here
 from tileiras.build.step import Report, Step
 from tileiras.build.store.fingerprint import tree_state
-from tileiras.build.watch.debounce import Events, settled
+from tileiras.build.watch.debounce import Events, saved_files
 from tileiras.build.watch.events import POLL, folders_in, observed, outermost
 from tileiras.build.watch.outputs import Consumers
 from tileiras.build.watch.targets import Single, Tree
-from tileiras.diagnostics import CompileError, counted
+from tileiras.diagnostics import CompileError, plural
 from tileiras.inputs import UNSEEN, Input, kinds
 from tileiras.stages.units import Source
 from tileiras.support.files import content_digest
@@ -113,8 +113,8 @@ class Watch:
             inputs = self._note(key, kernel)
             if key not in before or before[key][1] != inputs:
                 changed.append(kernel)
-        gone = [kernel for key, (kernel, _) in before.items() if key not in self._kernels]
-        return changed, gone
+        absent = [kernel for key, (kernel, _) in before.items() if key not in self._kernels]
+        return changed, absent
 
     def look(self, paths: Collection[str] | None) -> tuple[list[Single], list[Single]]:
         """Like `scan`, if only files of these real paths may have changed; None: any file.
@@ -214,9 +214,9 @@ class Watch:
         """Return the files that a kernel is read from, and the file of its options, which may be absent."""
         if not path.endswith(".py"):
             return [path, tuned.path_of(path)]
-        known = self._imports.get(path)
-        if known is not None and known[0] == "".join(map(self._digest, known[1])):
-            return known[1]
+        row = self._imports.get(path)
+        if row is not None and row[0] == "".join(map(self._digest, row[1])):
+            return row[1]
         inputs = [path, tuned.path_of(path), *discover.imported_files(path)]
         self._imports[path] = ("".join(map(self._digest, inputs)), inputs)
         return inputs
@@ -226,10 +226,10 @@ class Watch:
         try:
             status = os.stat(path)
             state = (status.st_size, status.st_mtime_ns, status.st_ino)
-            known = self._files.get(path)
+            row = self._files.get(path)
             # A file may change again within a tick of its clock: so young a one is always read.
-            if known is not None and known[0] == state and status.st_mtime_ns < time.time_ns() - 50_000_000:
-                return known[1]
+            if row is not None and row[0] == state and status.st_mtime_ns < time.time_ns() - 50_000_000:
+                return row[1]
             digest = content_digest(path)
         except OSError:
             return ""
@@ -248,22 +248,22 @@ class Watch:
         reports: list[Report] = []
         failed = 0
         result: set[tuple[str, str]] = set()
-        for kernel, done in self._all(self._in_order(kernels)):
-            failed += any(report.code for report in done.reports)
+        for kernel, outcome in self._all(self._in_order(kernels)):
+            failed += any(report.code for report in outcome.reports)
             self._settle(kernel)
-            reports += done.reports
-            for report in done.reports:
+            reports += outcome.reports
+            for report in outcome.reports:
                 # A mistake recurs for targets and products.
                 if report.text and (kernel.path, report.text) not in result:
                     self._error(report.text)
                 result.add((kernel.path, report.text))
-            text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
+            text = "" if any(report.code for report in outcome.reports) else self._remarks(kernel)
             if text:
                 self._error(text)
             if not many:
-                self._out(_line(kernel, done, time.perf_counter() - start))
-            if not any(report.code for report in done.reports):
-                self._tell(self._removed_of(kernel, gone=False))
+                self._out(_line(kernel, outcome, time.perf_counter() - start))
+            if not any(report.code for report in outcome.reports):
+                self._tell(self._removed_of(kernel, is_absent=False))
         if many:
             ran = sum(not report.cached for report in reports)
             words = [f"{ran} stages run", f"{len(reports) - ran} from the store"]
@@ -278,15 +278,15 @@ class Watch:
         if len(kernels) < TOGETHER or self._jobs < 2:
             for kernel in kernels:
                 with self._session.store.writing_later():
-                    done = self._tried(kernel, 1)
-                    yield kernel, done
+                    outcome = self._try(kernel, 1)
+                    yield kernel, outcome
             return
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(self._jobs) as threads:
-            yield from zip(kernels, threads.map(lambda kernel: self._tried(kernel, self._jobs), kernels), strict=True)
+            yield from zip(kernels, threads.map(lambda kernel: self._try(kernel, self._jobs), kernels), strict=True)
 
-    def _tried(self, kernel: Single, jobs: int) -> Done:
+    def _try(self, kernel: Single, jobs: int) -> Done:
         try:
             return self._build(kernel, jobs)
         except CompileError as error:
@@ -302,7 +302,7 @@ class Watch:
                 broken.update(step.outputs)
                 continue
             staleness = self._session.staleness(step)
-            if staleness.made is not None:
+            if staleness.digests is not None:
                 cut = cut or step
                 continue
             if staleness.damaged is not None:
@@ -320,9 +320,9 @@ class Watch:
         digest = self._digest(kernel.path) + self._digest(tuned.path_of(kernel.path))
         # The names of kernels may be computed from the inputs of the modules.
         digest += "".join(row.state for row in kinds.now(self._reads(kernel), os.path.dirname(_real(kernel.path))))
-        known = self._plans.get((stem, kernel.emit))
-        if known is not None and known[0] == digest:
-            return known[1]
+        memo = self._plans.get((stem, kernel.emit))
+        if memo is not None and memo[0] == digest:
+            return memo[1]
         entries = kernel.entries
         if entries is None:
             try:
@@ -361,15 +361,15 @@ class Watch:
             self._load()
             self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else "; some failed"))
             while True:
-                paths = settled(events, SWEEP if observing else POLL, self._readers)
+                paths = saved_files(events, SWEEP if observing else POLL, self._readers)
                 start = time.perf_counter()
-                changed, gone = self.look(paths)
-                if not changed and not gone:
+                changed, absent = self.look(paths)
+                if not changed and not absent:
                     continue
                 with turn(self._builds, self._out):
-                    for kernel in gone:
-                        count = sum(len(removed.files) for removed in self._removed_of(kernel, gone=True))
-                        self._out(f"{_named(kernel)}: deleted" + (f"  {counted(count, 'artifact')}" if count else ""))
+                    for kernel in absent:
+                        count = sum(len(removed.files) for removed in self._removed_of(kernel, is_absent=True))
+                        self._out(f"{_name(kernel)}: deleted" + (f"  {plural(count, 'artifact')}" if count else ""))
                     if changed:
                         self.build(changed, start)
                     elif self._consumers is not None:
@@ -397,14 +397,14 @@ class Watch:
         for evaluated in self._trees() if self._leftovers is not None else ():
             self._tell(self._leftovers.remove(evaluated))
 
-    def _removed_of(self, kernel: Single, gone: bool) -> list[Removed]:
+    def _removed_of(self, kernel: Single, is_absent: bool) -> list[Removed]:
         """Remove the artifacts of a deleted kernel, or of entries that a kernel no longer has."""
         if self._leftovers is None:
             return []
         stem = os.path.abspath(self._stem(kernel))
         variant_folder = plan.folder(os.path.abspath(kernel.build), kernel.options)
         folder = os.path.dirname(kernel.path)
-        kernels = {} if gone else {kernel.path: (stem, self._entries(kernel))}
+        kernels = {} if is_absent else {kernel.path: (stem, self._entries(kernel))}
         return self._leftovers.remove(Evaluated(folder, variant_folder, kernel.options, kernels, [stem]))
 
     def _tell(self, removed: Sequence[Removed]) -> None:
@@ -413,8 +413,8 @@ class Watch:
 
     def _entries(self, kernel: Single) -> Sequence[str] | None:
         """Return the entries of a kernel; None if only some are requested."""
-        known = self._plans.get((self._stem(kernel), kernel.emit))
-        return known[2] if known is not None and kernel.entries is None else None
+        row = self._plans.get((self._stem(kernel), kernel.emit))
+        return row[2] if row is not None and kernel.entries is None else None
 
     def close(self) -> None:
         """Stop the consumers."""
@@ -460,20 +460,20 @@ def _is_for(kernel: Single) -> bool:
     return discover.is_for(kernel.path, kernel.options["gpu-name"])
 
 
-def _named(kernel: Single) -> str:
+def _name(kernel: Single) -> str:
     return f"{kernel.name} {kernel.options['gpu-name']}"
 
 
-def _line(kernel: Single, done: Done, seconds: float) -> str:
+def _line(kernel: Single, outcome: Done, seconds: float) -> str:
     """`k.mlir sm_90: read, tileaa, cut off before tileas  12 ms, 9 ms in stages`."""
-    words = [report.stage + (" (cached)" if report.cached else "") for report in done.reports]
+    words = [report.stage + (" (cached)" if report.cached else "") for report in outcome.reports]
     words = list(dict.fromkeys(words)) or ["nothing to do"]
-    if done.reports and done.reports[-1].code:
+    if outcome.reports and outcome.reports[-1].code:
         words[-1] += " failed"
-    elif done.reports and done.cut is not None:
-        words.append(f"cut off before {done.cut.stage.name}")
-    stages = sum(report.seconds for report in done.reports if not report.cached)
-    return f"{_named(kernel)}: {', '.join(words)}  {_milliseconds(seconds)}, {_milliseconds(stages)} in stages"
+    elif outcome.reports and outcome.cut is not None:
+        words.append(f"cut off before {outcome.cut.stage.name}")
+    stages = sum(report.seconds for report in outcome.reports if not report.cached)
+    return f"{_name(kernel)}: {', '.join(words)}  {_milliseconds(seconds)}, {_milliseconds(stages)} in stages"
 
 
 def _milliseconds(seconds: float) -> str:

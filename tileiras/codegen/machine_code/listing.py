@@ -156,7 +156,7 @@ def _instruction(
     predicate, name, rest = match.groups()
     opcode, *modifiers = name.split(".")
     label = None if opcode in ENDS else _LABEL_OPERAND.search(rest)  # of RET: the function it is in
-    write, read_ = control >> 46 & 7, control >> 49 & 7
+    write, read_board = control >> 46 & 7, control >> 49 & 7
     return Instruction(
         address=address,
         predicate=predicate or "",
@@ -166,7 +166,7 @@ def _instruction(
         stall=control >> 41 & 15,
         yield_flag=not control >> 45 & 1,
         write_scoreboard=None if write == 7 else write,
-        read_scoreboard=None if read_ == 7 else read_,
+        read_scoreboard=None if read_board == 7 else read_board,
         wait_mask=control >> 52 & 63,
         reuse=control >> 58 & 15,
         ptx_line=ptx_line,

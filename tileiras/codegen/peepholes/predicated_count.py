@@ -93,13 +93,13 @@ class _Scalars:
         self._known: dict[tuple[Value, int], Value] = {}
         self._constants: dict[int, Value] = {}
 
-    def made(self, op: Operation) -> Value:
+    def insert(self, op: Operation) -> Value:
         return self._make.insert(op).results[0]
 
     def constant(self, number: int) -> Value:
         constant = self._constants.get(number)
         if constant is None:
-            constant = self._constants[number] = self.made(llvm.ConstantOp(IntegerAttr(number, i32)))
+            constant = self._constants[number] = self.insert(llvm.ConstantOp(IntegerAttr(number, i32)))
         return constant
 
     def element(self, vector: Value, number: int) -> Value:
@@ -115,23 +115,23 @@ class _Scalars:
             return self.element(maker.operands[place // size], place % size)
         if isinstance(maker, (llvm.ICmpOp, llvm.FCmpOp, llvm.AndOp, llvm.OrOp)):
             operands = tuple(self.element(operand, number) for operand in maker.operands)
-            return self.made(type(maker).create(operands, (vector.type.element_type,), dict(maker.attributes)))
-        return self.made(
+            return self.insert(type(maker).create(operands, (vector.type.element_type,), dict(maker.attributes)))
+        return self.insert(
             llvm.ExtractElementOp.create((vector, self.constant(number)), (vector.type.element_type,))
         )
 
 
 def _sum(make: _Scalars, counts: list[_Count], base: Value | None, type_: VectorType) -> Value:
-    result = make.made(llvm.PoisonOp.create((), (type_,)))
+    result = make.insert(llvm.PoisonOp.create((), (type_,)))
     for number, count in enumerate(counts):
         first, *others = [make.element(vector, place) for vector, place in count.conditions]
         if base is None:
-            total = make.made(llvm.ZExtOp.create((first,), (i32,)))
+            total = make.insert(llvm.ZExtOp.create((first,), (i32,)))
         else:
             total, others = make.element(base, number), [first, *others]
         for condition in others:
-            total = make.made(_add_one(total, condition))
-        result = make.made(llvm.InsertElementOp.create((result, total, make.constant(number)), (type_,)))
+            total = make.insert(_add_one(total, condition))
+        result = make.insert(llvm.InsertElementOp.create((result, total, make.constant(number)), (type_,)))
     return result
 
 

@@ -156,7 +156,7 @@ class ResultIsKnown(RewritePattern):
             return False
         changed = False
         for result, one, other in zip(op.results, first.last.operands, second.last.operands):
-            value = self._known(op.condition, one, other, rewriter) if result.has_uses else None
+            value = self._equivalent(op.condition, one, other, rewriter) if result.has_uses else None
             if value is not None:
                 rewriter.replace_all_uses(result, value)
                 changed = True
@@ -165,7 +165,7 @@ class ResultIsKnown(RewritePattern):
         return changed
 
     @staticmethod
-    def _known(cond: Value, one: Value, other: Value, rewriter: PatternRewriter) -> Value | None:
+    def _equivalent(cond: Value, one: Value, other: Value, rewriter: PatternRewriter) -> Value | None:
         if one is other:
             return one
         if one.type is not cond.type:

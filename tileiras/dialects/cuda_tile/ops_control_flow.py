@@ -120,10 +120,10 @@ class ContinueOp(_Exit, name="cuda_tile.continue", since="13.1", opcode=0x11):
         is_for = loop.name == ForOp.name
         types = [v.type for v in (loop.results if is_for else loop.operands)]
         if types != result:
-            word, what = ("for", "return types") if is_for else ("loop", "iter_values")
+            word, label = ("for", "return types") if is_for else ("loop", "iter_values")
             raise VerifyError(
                 f"`{word}` is missing a valid terminator. `continue` op should have operand types that match the parent"
-                f" loop {what}: ({_types_text(types)}), but found: ({_types_text(result)})",
+                f" loop {label}: ({_types_text(types)}), but found: ({_types_text(result)})",
                 prefix=False,
             )
 

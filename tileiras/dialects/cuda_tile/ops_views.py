@@ -57,16 +57,16 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
             ("shape", self.dynamicShape, view.dynamic_sizes),
             ("stride", self.dynamicStrides, view.dynamic_strides),
         )
-        for what, values, count in groups:
+        for label, values, count in groups:
             if len(values) != count:
-                raise VerifyError(f"expected {count} dynamic {what} operands, got {len(values)}")
+                raise VerifyError(f"expected {count} dynamic {label} operands, got {len(values)}")
         first = None
-        for what, values, _ in groups:
+        for label, values, _ in groups:
             for number, value in enumerate(values):
                 first = first if first is not None else value.type
                 if value.type is not first:
                     raise VerifyError(
-                        f"expected dynamic {what} index {number} to be of the same type as the other dynamic values"
+                        f"expected dynamic {label} index {number} to be of the same type as the other dynamic values"
                         f" ('{first}'), got '{value.type}'"
                     )
 
@@ -102,8 +102,8 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
         index_type = before[-1] if before else None
         if not isinstance(view, TensorViewType):
             parser.error(parser.offset, f"expected 'tensor_view' type, but got '{view}'")
-        for what, (at, extents), extents_of_type in zip(("shape", "stride"), lists, (view.shape, view.strides)):
-            cls._compare(parser, what, at, extents, extents_of_type)
+        for label, (at, extents), extents_of_type in zip(("shape", "stride"), lists, (view.shape, view.strides)):
+            cls._compare(parser, label, at, extents, extents_of_type)
         values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
             parser,
             [
@@ -131,11 +131,11 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
         return use, at
 
     @staticmethod
-    def _compare(parser: Parser, what: str, at: int, extents: list, extents_of_type: tuple[int, ...]) -> None:
+    def _compare(parser: Parser, label: str, at: int, extents: list, extents_of_type: tuple[int, ...]) -> None:
         if len(extents) != len(extents_of_type):
             parser.error(
                 at,
-                f"expected {what} declaration to contain {len(extents_of_type)} elements due to tensor_view type, but"
+                f"expected {label} declaration to contain {len(extents_of_type)} elements due to tensor_view type, but"
                 f" {len(extents)} were provided",
             )
         for number, ((value, place), required) in enumerate(zip(extents, extents_of_type)):
@@ -144,7 +144,7 @@ class MakeTensorViewOp(TileOp, name="cuda_tile.make_tensor_view", since="13.1", 
                 words = ["dynamic" if n == DYNAMIC else n for n in (required, result)]
                 parser.error(
                     place,
-                    f"input {what} dimension {number} does not match tensor_view type (expected {words[0]},"
+                    f"input {label} dimension {number} does not match tensor_view type (expected {words[0]},"
                     f" got {words[1]})",
                 )
 
@@ -249,7 +249,7 @@ class _ShapeQuery(TileOp):
     group = "Views"
     traits = (NoMemoryEffect,)
 
-    expected: ClassVar[str]
+    view_kind: ClassVar[str]
     # The number of results for a view of a type; None if the operation does not apply to the type.
     _dimensions: ClassVar[Callable[[Any], int | None]]
 
@@ -263,7 +263,7 @@ class _ShapeQuery(TileOp):
         type = parser.parse_dialect_type(NAMESPACE)
         count = cls._dimensions(source)
         if count is None:
-            parser.error(at, f"expected {cls.expected}, got '{source}'")
+            parser.error(at, f"expected {cls.view_kind}, got '{source}'")
         value = parser.resolve_operand(use, source)
         return cls.create([value], [type] * count, {}, location=parser.location)
 
@@ -279,7 +279,7 @@ class _ShapeQuery(TileOp):
 class GetTensorShapeOp(_ShapeQuery, name="cuda_tile.get_tensor_shape", since="13.1", opcode=0x2F):
     """The sizes of a tensor."""
 
-    expected = "tensor_view"
+    view_kind = "tensor_view"
     src = operand(TensorViewType, "the tensor")
     result = variadic_result(ScalarInt, "one size per dimension")
 
@@ -298,7 +298,7 @@ class GetTensorShapeOp(_ShapeQuery, name="cuda_tile.get_tensor_shape", since="13
 class GetIndexSpaceShapeOp(_ShapeQuery, name="cuda_tile.get_index_space_shape", since="13.1", opcode=0x2D):
     """How many tiles a view has along each dimension."""
 
-    expected = "tile view"
+    view_kind = "tile view"
     src = operand(TileView, "the view")
     result = variadic_result(ScalarInt, "one number of tiles per dimension")
 

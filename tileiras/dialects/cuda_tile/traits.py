@@ -80,10 +80,10 @@ class SameOperandsShape(Trait):
         _all_same(op, (getattr(v.type, "shape", ()) for v in op.operands), "shape", "")
 
 
-def _all_same(op: Operation, values: Iterable[Any], what: str, of: str) -> None:
+def _all_same(op: Operation, values: Iterable[Any], label: str, of: str) -> None:
     values = list(values)
     if any(value != values[0] for value in values[1:]):
-        raise VerifyError(f"requires the same {what} for all operands{of}")
+        raise VerifyError(f"requires the same {label} for all operands{of}")
 
 
 class ParentOneOf(Trait):
@@ -107,8 +107,8 @@ class NoRegionArguments(Trait):
     def verify(self, op: Operation) -> None:
         for number, region in enumerate(op.regions):
             if region.blocks and region.blocks[0].arguments:
-                which = f" #{number}" if len(op.regions) > 1 else ""
-                raise VerifyError(f"region{which} should have no arguments")
+                suffix = f" #{number}" if len(op.regions) > 1 else ""
+                raise VerifyError(f"region{suffix} should have no arguments")
 
 
 class OneBlock(Trait):

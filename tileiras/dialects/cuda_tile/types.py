@@ -221,10 +221,10 @@ class TensorViewType(ShapedType, name="cuda_tile.tensor_view", since="13.1"):
                 f"{len(self.shape)} and stride of rank {len(self.strides)}",
                 prefix=False,
             )
-        for what, values in (("sizes", self.shape), ("strides", self.strides)):
+        for label, values in (("sizes", self.shape), ("strides", self.strides)):
             if any(value <= 0 and value != DYNAMIC for value in values):
                 raise VerifyError(
-                    f"dimensions must have strictly positive constant {what} but got {spell(values)}", prefix=False
+                    f"dimensions must have strictly positive constant {label} but got {spell(values)}", prefix=False
                 )
 
     def print_parameters(self, printer: Printer) -> None:

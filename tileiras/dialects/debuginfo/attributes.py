@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from tileiras.ir import Parser, Printer
 
 
-def _check_number(what: str, value: int, bits: int) -> None:
+def _check_number(label: str, value: int, bits: int) -> None:
     if not 0 <= value < 1 << bits:
-        raise VerifyError(f"{what} must be between 0 and {(1 << bits) - 1}, got {value}", prefix=False)
+        raise VerifyError(f"{label} must be between 0 and {(1 << bits) - 1}, got {value}", prefix=False)
 
 
 class EncodingAttr(EnumAttr, name="debuginfo.encoding", cases={"boolean": 2, "float": 4, "signed": 5, "unsigned": 7}):

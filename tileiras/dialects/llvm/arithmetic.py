@@ -173,9 +173,9 @@ class _CastOp(LLVMOp):
 
     def verify_op(self) -> None:
         source, target = self.arg.type, self.res.type
-        for kind, type, what in zip(self.kinds, (source, target), ("operand", "result")):
+        for kind, type, role in zip(self.kinds, (source, target), ("operand", "result")):
             if not kind.satisfied_by(type):
-                raise VerifyError(f"{what} must be {kind.description}, but got '{type}'")
+                raise VerifyError(f"{role} must be {kind.description}, but got '{type}'")
         if element_count(source) != element_count(target):
             raise VerifyError("operand and result must have as many elements")
         if self.wider:

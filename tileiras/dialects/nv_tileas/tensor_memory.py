@@ -344,9 +344,9 @@ class TensorDotOp(Operation, name=f"{TENSOR_MEMORY}dot"):
         return self.buffer
 
     def verify_op(self) -> None:
-        for what, type in (("A", self.a.type), ("B", self.b.type)):
+        for side, type in (("A", self.a.type), ("B", self.b.type)):
             if isinstance(type, TensorType) and not isinstance(type.encoding, SharedLayoutAttr):
-                raise VerifyError(f"expects {what} in shared memory")
+                raise VerifyError(f"expects {side} in shared memory")
         a: TensorType = getattr(self.a.type, "tile", self.a.type)
         b = all_columns(self.b.type, self.atom)
         (*_, m, k), (*_, depth, n), tile = a.shape, b.shape, self.buffer.type.tile.shape

@@ -119,10 +119,10 @@ class LocationParser(TokenReader):
             return NameLoc(name, child)
         return NameLoc(name)
 
-    def _parse_position(self, what: str) -> int:
+    def _parse_position(self, label: str) -> int:
         match = lexer.INTEGER.match(self.text, self.pos)
         value = self._integer(match[1], self.pos) if match is not None else -1
         if match is None or not 0 <= value < 1 << 32:
-            self.expected(f"integer {what}")
+            self.expected(f"integer {label}")
         self.pos = match.end()
         return value

@@ -63,19 +63,19 @@ class TokenReader:
         """As `fail`, for the hooks of dialects: names the operation whose custom syntax is being read."""
         self.fail(offset, message, notes)
 
-    def expected(self, what: str, in_hook: bool = False) -> NoReturn:
-        """Report that the next token is not `what`.
+    def expected(self, label: str, in_hook: bool = False) -> NoReturn:
+        """Report that the next token is not `label`.
 
         At the start of a line the error is located after the previous token, where the missing one belongs; in a hook
         (`in_hook`, as `error`) it is located at the next token.
         """
         at = self.pos
         if in_hook:
-            self.error(at, f"expected {what}")
+            self.error(at, f"expected {label}")
         gap = self.text[:at].rstrip()
         if "\n" in self.text[len(gap) : at] or at >= len(self.source.text):
             at = self._end_of_previous_token(at)
-        self.fail(at, f"expected {what}")
+        self.fail(at, f"expected {label}")
 
     def _end_of_previous_token(self, at: int) -> int:
         """Skip white space and comments backwards."""

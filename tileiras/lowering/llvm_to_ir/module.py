@@ -121,11 +121,11 @@ class ModuleTranslation:
         """The number of a metadata node."""
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
-    def require(self, version: tuple[int, int], what: str, requirement: str = "") -> None:
+    def require(self, version: tuple[int, int], feature: str, requirement: str = "") -> None:
         """Record a requirement of inline assembly, which LLVM cannot derive from it: a PTX version, a form of the
-        target.  `what` is the instruction, for messages."""
+        target.  `feature` is the instruction, for messages."""
         if version > self._min_ptx:
-            self._min_ptx, self._newest = version, what
+            self._min_ptx, self._newest = version, feature
         if requirement.startswith("="):
             self._requirements[requirement] = None
 

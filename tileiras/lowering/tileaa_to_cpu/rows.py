@@ -40,7 +40,7 @@ class Row(NamedTuple):
     address: str
     count: int
     size: int
-    written: bool
+    is_store: bool
 
 
 def _is_row(place: Place) -> bool:
@@ -125,10 +125,10 @@ class Rows:
         """In a loop: fetch the lines for `count` elements at an index."""
         code = self._low.code
         for row in rows:
-            start = AHEAD if row.written else AHEAD + row.count * row.size
+            start = AHEAD if row.is_store else AHEAD + row.count * row.size
             offset = code.multiply(index, row.size)
             address = code.pointer(code.value(f"add i64 {row.address}, {offset}"))
             for line in range(0, count * row.size, LINE):
                 place = code.offset(address, start + line, "i8")
-                numbers = (int(row.written), 3, 1)  # for writing or not, into the first cache, data
+                numbers = (int(row.is_store), 3, 1)  # for writing or not, into the first cache, data
                 code.call("llvm.prefetch.p0", "void", [("ptr", place), *(("i32", str(each)) for each in numbers)])

@@ -85,12 +85,12 @@ class Place:
             self.starts[dim] = start
             offset = code.add(offset, code.multiply(start, self.strides[dim]))
             self._and(self._whole(start, self.shape[dim], self.sizes[dim]))
-        self.first = self._moved(self.address, offset)
+        self.first = self._advance(self.address, offset)
 
     def _and(self, condition: str) -> None:
         self.inside = self.low.code.value(f"and i1 {self.inside}, {condition}") if self.inside else condition
 
-    def _moved(self, address: str, offset: Index) -> str:
+    def _advance(self, address: str, offset: Index) -> str:
         """An address so many elements further on."""
         distance = self.low.code.multiply(offset, self.kind.size)
         return address if distance == 0 else self.low.code.value(f"add i64 {address}, {distance}")
@@ -174,7 +174,7 @@ class Place:
         if at.count > 1 and self.strides[at.dim] != 1:
             dense = code.value(f"icmp eq i64 {self.strides[at.dim]}, 1")
             condition = code.value(f"and i1 {condition}, {dense}") if condition else dense
-        return self._moved(self.first, offset), condition
+        return self._advance(self.first, offset), condition
 
 
 def _addresses(code: Any, place: Place, count: int, offsets: str) -> str:

@@ -18,15 +18,15 @@ class Account:
         self._last: collections.deque[dict[str, float]] = collections.deque(maxlen=LAST)
         self._mark = own_seconds()
 
-    def add(self, client: int, seconds: float, taken: float) -> None:
-        """Add a request of the process `client`, answered in `seconds` by a child that has `taken` processor time for
-        it, including that of subprocesses which the child waited for.
+    def add(self, client: int, seconds: float, cpu_seconds: float) -> None:
+        """Add a request of the process `client`, answered in `seconds` by a child that used `cpu_seconds` for it,
+        including those of subprocesses which the child waited for.
 
         The time of this process since the previous request is charged to this one: a child was forked meanwhile.
         """
         own = own_seconds()
         self._last.append({
-            "client": client, "seconds": seconds, "processor_seconds": taken,
+            "client": client, "seconds": seconds, "processor_seconds": cpu_seconds,
             "service_seconds": own - self._mark,
         })  # fmt: skip
         self._mark = own
@@ -36,7 +36,7 @@ class Account:
         KiB.  A running process is given as its number and the microseconds that it has reported, 0 if none."""
         own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         times = [own.ru_utime, own.ru_stime, children.ru_utime, children.ru_stime]
-        times += [taken / 1e6 or _seconds_of(number) for number, taken in running]
+        times += [cpu_us / 1e6 or _seconds_of(number) for number, cpu_us in running]
         return {"processor_seconds": sum(times), "memory": own.ru_maxrss, "last_requests": list(self._last)}
 
     def set_aside(self, before: float) -> None:
@@ -46,8 +46,8 @@ class Account:
 
 def microseconds() -> int:
     """Return the processor time of this process and of the children that it has waited for."""
-    taken = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return round(sum(1e6 * (one.ru_utime + one.ru_stime) for one in taken))
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(1e6 * (one.ru_utime + one.ru_stime) for one in usages))
 
 
 def own_seconds() -> float:

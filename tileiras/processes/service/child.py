@@ -14,7 +14,7 @@ class Child:
 
     __slots__ = (
         "pid", "control", "guarded", "announcements", "client", "process", "since", "state", "is_heard",
-        "taken",
+        "cpu_us",
     )  # fmt: skip
 
     def __init__(
@@ -33,7 +33,7 @@ class Child:
         self.state = state
         self.is_heard = True
         """Whether the child may still send messages."""
-        self.taken = 0
+        self.cpu_us = 0
         """The processor time in microseconds that the child has reported, with that of its subprocesses."""
 
     def leave_client(self) -> None:

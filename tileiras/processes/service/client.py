@@ -42,7 +42,7 @@ tileiras_check = _command("tileiras-check")
 def run(name: str) -> int:
     """Run a command with the arguments of this process; return its exit code.  The service answers
     `protocol.PROGRAMS`."""
-    word = _given(name, sys.argv[1:], "server") or os.environ.get("TILEIRAS_SERVER")
+    word = _option_value(name, sys.argv[1:], "server") or os.environ.get("TILEIRAS_SERVER")
     by_default = not word
     if name in protocol.PROGRAMS and sockets.supported() and (not _is_left_out() if by_default else word == "auto"):
         code = _Request(name, by_default).answer()
@@ -112,7 +112,7 @@ def _tell_once() -> None:
     print("tileiras: a service was started for further commands; TILEIRAS_SERVER=off prevents it", file=sys.stderr)
 
 
-def _given(name: str, words: list[str], option: str) -> str | None:
+def _option_value(name: str, words: list[str], option: str) -> str | None:
     """Return the value of the last `--OPTION`, for `tileiras` only; other commands do not have these options.
 
     Response files are not expanded.
@@ -132,7 +132,7 @@ def _given(name: str, words: list[str], option: str) -> str | None:
 
 def _use_compiled_code(name: str, words: list[str]) -> None:
     """Load the compiler's modules from the user's store, unless the store is disabled."""
-    if _given(name, words, "cache") is not None:
+    if _option_value(name, words, "cache") is not None:
         return  # the command line may select another store, and is not parsed yet
     try:
         from tileiras.processes.service import code_archive
@@ -224,9 +224,9 @@ class _Request:
                 sockets.pack_words([name + b"=" + value for name, value in os.environb.items()]),
             )
             numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in (here, *inherited))
-            sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
-            if sent < len(message):
-                connection.sendall(message[sent:])
+            count = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+            if count < len(message):
+                connection.sendall(message[count:])
         finally:
             os.close(here)
 
@@ -259,17 +259,17 @@ class _Request:
             pass
 
 
-def spawn(name: str, idle: float = protocol.IDLE, said: int | None = None) -> int:
+def spawn(name: str, idle: float = protocol.IDLE, stderr: int | None = None) -> int:
     """Start a service in its own session, without this process's streams and descriptors; return its process number.
 
-    It exits immediately if its identity does not have this `name`.  `said` is a descriptor for its messages until it is
-    ready.  Raises OSError.
+    It exits immediately if its identity does not have this `name`.  `stderr` is a descriptor for its messages until it
+    is ready.  Raises OSError.
     """
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\nfrom tileiras.processes.service.zygote import main\n"
         f"sys.exit(main({name!r}, {idle!r}))"
     )
-    return sockets.start(code, _interpreter_options(), said, _inherited())
+    return sockets.start(code, _interpreter_options(), stderr, _inherited())
 
 
 def _interpreter_options() -> list[str]:

@@ -66,7 +66,7 @@ def use(package: str) -> Archive | None:
 
 
 @contextlib.contextmanager
-def used(package: str) -> Iterator[None]:
+def in_use(package: str) -> Iterator[None]:
     """Apply `use` in a block; save the archive at its end."""
     archive = use(package)
     yield

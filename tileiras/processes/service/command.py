@@ -23,7 +23,7 @@ from tileiras.build.watch.monitor import client as fsmonitor
 from tileiras.build.watch.monitor import endpoint
 from tileiras.cli import process
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import ExitCode, counted
+from tileiras.diagnostics import ExitCode, plural
 from tileiras.processes import sockets
 from tileiras.processes.service import client, protocol
 
@@ -130,21 +130,21 @@ def _watching(facts: dict[str, Any] | None) -> str:
     for checkout in facts["checkouts"]:
         text = f" ({checkout['reason']})" if checkout["reason"] else ""
         folders = ", ".join(checkout["folders"]) or os.path.dirname(checkout["notes"])
-        lines.append(f"  {checkout['state']}{text}: {folders}, {counted(checkout['files'], 'file')}")
+        lines.append(f"  {checkout['state']}{text}: {folders}, {plural(checkout['files'], 'file')}")
     return "\n".join(lines) + "\n"
 
 
-def _shown(facts: dict[str, object]) -> str:
+def _text(facts: dict[str, object]) -> str:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(facts["since"]))))
     last = facts["last_requests"]
     times = [row["processor_seconds"] + row["service_seconds"] for row in last] if isinstance(last, list) else []
     each = f", {statistics.median(times):.3f} s each in the median of the last {len(times)}" if times else ""
-    taken = f"{float(str(facts['processor_seconds'])):.2f} s of processor time{each}"
+    cpu_time = f"{float(str(facts['processor_seconds'])):.2f} s of processor time{each}"
     return (
         f"process {facts['pid']}, tileiras {facts['version']}, since {since}\n"
         f"socket {facts['socket']}\n"
         f"{facts['requests']} requests, {facts['running']} running\n"
-        f"{taken}, {int(str(facts['memory'])) >> 10} MB\n"
+        f"{cpu_time}, {int(str(facts['memory'])) >> 10} MB\n"
     )
 
 
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps({**(facts or {}), **({"monitor": watching} if watching is not None else {})}))
     else:
-        print((_shown(facts) if facts is not None else "no service\n") + _watching(watching), end="")
+        print((_text(facts) if facts is not None else "no service\n") + _watching(watching), end="")
     return ExitCode.USAGE if facts is None and watching is None else ExitCode.SUCCESS
 
 

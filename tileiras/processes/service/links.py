@@ -34,14 +34,14 @@ class Links:
         result = sorted([*self.numbers(), *received])
         for before, number in zip([-1, *result], result):
             os.closerange(before + 1, number)
-        self.listener = _moved_socket(self.listener, first)
-        self.control = _moved_socket(self.control, first)
-        self.lifeline = _moved_socket(self.lifeline, first)
+        self.listener = _move_socket(self.listener, first)
+        self.control = _move_socket(self.control, first)
+        self.lifeline = _move_socket(self.lifeline, first)
         if self.connection is not None:
-            self.connection = _moved_socket(self.connection, first)
-        self.announcements = _moved(self.announcements, first)
-        self.directory = _moved(self.directory, first)
-        return [_moved(number, first) for number in received]
+            self.connection = _move_socket(self.connection, first)
+        self.announcements = _move(self.announcements, first)
+        self.directory = _move(self.directory, first)
+        return [_move(number, first) for number in received]
 
     def hang_up(self) -> None:
         """Close the connection to the client."""
@@ -50,19 +50,19 @@ class Links:
             self.connection = None
 
 
-def _moved(number: int, first: int) -> int:
+def _move(number: int, first: int) -> int:
     """A descriptor under a number from `first` on."""
     if number >= first:
         return number
-    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, first)
+    copy = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, first)
     os.close(number)
-    return moved
+    return copy
 
 
-def _moved_socket(connection: socket.socket, first: int) -> socket.socket:
+def _move_socket(connection: socket.socket, first: int) -> socket.socket:
     if connection.fileno() >= first:
         return connection
     timeout = connection.gettimeout()
-    moved = socket.socket(fileno=_moved(connection.detach(), first))
-    moved.settimeout(timeout)
-    return moved
+    copy = socket.socket(fileno=_move(connection.detach(), first))
+    copy.settimeout(timeout)
+    return copy

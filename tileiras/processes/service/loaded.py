@@ -84,10 +84,10 @@ def wait_until_settled() -> None:
     """Wait until every file is old enough that another change must change its modification time."""
     while True:
         newest = max(changed for _, changed, _ in Snapshot().files.values())
-        left = newest + RACY_NS - time.time_ns()
-        if not 0 < left <= RACY_NS:
+        nanoseconds = newest + RACY_NS - time.time_ns()
+        if not 0 < nanoseconds <= RACY_NS:
             return
-        time.sleep(left / 1e9)
+        time.sleep(nanoseconds / 1e9)
 
 
 def preload() -> None:

@@ -20,9 +20,9 @@ def limits() -> dict[int, tuple[int, int]]:
     return {kind: resource.getrlimit(kind) for kind in _LIMITS}
 
 
-def take_over(process: int, found: dict[str, str]) -> None:
+def take_over(process: int, status: dict[str, str]) -> None:
     """Give this process the umask, limits, priority and CPU affinity of another process of this user, whose status is
-    `found`; raises OSError or ValueError if that is not permitted."""
+    `status`; raises OSError or ValueError if that is not permitted."""
     for kind in _LIMITS:
         limits = resource.prlimit(process, kind)
         if limits != resource.getrlimit(kind):
@@ -33,13 +33,13 @@ def take_over(process: int, found: dict[str, str]) -> None:
     processors = os.sched_getaffinity(process)
     if processors != os.sched_getaffinity(0):
         os.sched_setaffinity(0, processors)
-    os.umask(int(found["Umask"], 8))
+    os.umask(int(status["Umask"], 8))
 
 
-def take_over_environment(wanted: dict[bytes, bytes]) -> None:
-    """Replace the environment of this process by `wanted`."""
-    for name in [name for name in os.environb if name not in wanted]:
+def take_over_environment(environment: dict[bytes, bytes]) -> None:
+    """Replace the environment of this process by `environment`."""
+    for name in [name for name in os.environb if name not in environment]:
         del os.environb[name]
-    for name, value in wanted.items():
+    for name, value in environment.items():
         if os.environb.get(name) != value:
             os.environb[name] = value

@@ -32,14 +32,14 @@ class Refused(Exception):
 
 
 def answer(
-    links: Links, before: State, taken: int, process: int, group: int, fields: list[bytes], descriptors: list[int]
+    links: Links, before: State, cpu_us: int, process: int, group: int, fields: list[bytes], descriptors: list[int]
 ) -> bool:
     """Run the command of a RUN and send its exit code; return whether it ended without an error, a use of the streams
     or an exit function.  Exits this process if the request is refused.
 
-    `taken` is the processor time in microseconds of earlier requests in this process.
+    `cpu_us` is the processor time in microseconds of earlier requests in this process.
     """
-    client = _Client(links, taken)
+    client = _Client(links, cpu_us)
     try:
         name, arguments, first, numbers, environment = fields
         program = name.decode()
@@ -122,10 +122,10 @@ def take_over_process(process: int, group: int) -> None:
 class _Client:
     """The waiting command, and the connections to the zygote and the guard, which supervise both processes."""
 
-    def __init__(self, links: Links, taken: int) -> None:
-        """`taken` is the processor time of earlier requests."""
+    def __init__(self, links: Links, cpu_us: int) -> None:
+        """`cpu_us` is the processor time of earlier requests."""
         self._links = links
-        self._taken = taken
+        self._cpu_us = cpu_us
         self.has_spoken = False
         """Whether the command must not be restarted: it writes to a stream, or has read one."""
         self._own = 0
@@ -196,8 +196,8 @@ class _Client:
         with contextlib.suppress(OSError):
             messages.send(self._links.control, EXIT)
         with contextlib.suppress(OSError):
-            taken = (account.microseconds() - self._taken).to_bytes(8, "little")
-            messages.send(self._client(), EXIT, code.to_bytes(4, "little", signed=True), taken)
+            cpu_us = (account.microseconds() - self._cpu_us).to_bytes(8, "little")
+            messages.send(self._client(), EXIT, code.to_bytes(4, "little", signed=True), cpu_us)
         self._links.hang_up()
 
 

@@ -89,9 +89,9 @@ class State:
         return resident - self._resident <= MOST_GROWTH
 
 
-def _has_others_open(known: set[int]) -> bool:
+def _has_others_open(descriptors: set[int]) -> bool:
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in known:
+        if int(name) not in descriptors:
             try:
                 os.fstat(int(name))
             except OSError:

@@ -33,15 +33,15 @@ def serve(
     If the zygote is gone, `forget` is called with the descriptor of the service's directory, and this process exits.
     """
     before = State()
-    taken = 0
+    cpu_us = 0
     for _ in range(MOST_REQUESTS if before.lasts else 1):
         process, group, fields, descriptors = _next_request(links, identity, state, forget)
-        is_clean = request.answer(links, before, taken, process, group, fields, descriptors)
+        is_clean = request.answer(links, before, cpu_us, process, group, fields, descriptors)
         try:
             if not is_clean or not before.is_kept(links.numbers()):
                 break
-            taken = account.microseconds()
-            messages.send(links.control, READY, taken.to_bytes(8, "little"))
+            cpu_us = account.microseconds()
+            messages.send(links.control, READY, cpu_us.to_bytes(8, "little"))
         except (OSError, sockets.ProtocolError):
             break
     # Wait for the helper: the zygote counts only the time of processes that were waited for.

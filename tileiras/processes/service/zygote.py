@@ -91,14 +91,14 @@ class Zygote:
                 until = now + END_SECONDS
             if not self._ending:
                 self._fill()
-            left = until - now if until is not None else self._last + self._idle - now
-            if left <= 0 and until is not None:
+            timeout = until - now if until is not None else self._last + self._idle - now
+            if timeout <= 0 and until is not None:
                 for child in self._children.values():
                     child.end(signal.SIGKILL)
-            elif left <= 0 and not self._busy():
+            elif timeout <= 0 and not self._busy():
                 self._end()
                 continue
-            self._wait(max(0.05, min(left, 3600.0)))
+            self._wait(max(0.05, min(timeout, 3600.0)))
             self._reap()
 
     def _wait(self, seconds: float) -> None:
@@ -139,7 +139,7 @@ class Zygote:
                 return
 
     def _fork_spare(self) -> None:
-        """Raises OSError."""
+        """Raise OSError."""
         # Must precede the creation of this child's connections: the guard would inherit them.
         with contextlib.suppress(OSError):
             self._start_guard()
@@ -274,9 +274,9 @@ class Zygote:
             messages.send(client, FACTS, json.dumps(self.facts()).encode())
         self._account.set_aside(before)
 
-    def _take_back(self, child: Child, taken: int) -> None:
+    def _take_back(self, child: Child, cpu_us: int) -> None:
         """Make a child that has answered a spare, or retire it if enough spares wait."""
-        self._book(child, taken)
+        self._book(child, cpu_us)
         child.state = SPARE
         waiting = sum(child.state == SPARE for child in self._children.values())
         if self._ending or waiting > self._spares + MORE_SPARES:
@@ -294,7 +294,7 @@ class Zygote:
             child.leave_client()
 
     def _reap(self) -> None:
-        gone: list[Child] = []
+        ended: list[Child] = []
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -307,22 +307,22 @@ class Zygote:
                 self._guard = None
             child = self._children.pop(pid, None)
             if child is not None:
-                gone.append(child)
+                ended.append(child)
                 self._bury(child, status)
                 self._book(child, round(1e6 * (usage.ru_utime + usage.ru_stime)))
-        if self._guard is None and (gone or self._children):
+        if self._guard is None and (ended or self._children):
             # The guard was killed.  Children that ended meanwhile may also have left processes or files.
             with contextlib.suppress(OSError):
                 self._start_guard()
-            self._entrust([*gone, *self._children.values()])
-        for child in gone:
+            self._entrust([*ended, *self._children.values()])
+        for child in ended:
             child.close()
 
-    def _book(self, child: Child, taken: int) -> None:
+    def _book(self, child: Child, cpu_us: int) -> None:
         """Charge the time that a child has taken since the last report to the request that it answered."""
         if child.process is not None:
-            self._account.add(child.process, time.monotonic() - child.since, (taken - child.taken) / 1e6)
-        child.process, child.taken = None, taken
+            self._account.add(child.process, time.monotonic() - child.since, (cpu_us - child.cpu_us) / 1e6)
+        child.process, child.cpu_us = None, cpu_us
 
     def _bury(self, child: Child, status: int) -> None:
         """Report the death of a child to its client if the child sent no answer."""
@@ -363,7 +363,7 @@ class Zygote:
             "forked": self._forked,
             "ending": self._ending,
             **self._account.facts(
-                [(child.pid, child.taken) for child in self._children.values()]
+                [(child.pid, child.cpu_us) for child in self._children.values()]
                 + ([] if self._guard is None else [(self._guard[0], 0)])
             ),
         }
@@ -401,7 +401,7 @@ def main(name: str, idle: float = protocol.IDLE) -> int:
     try:
         loaded.wait_until_settled()
         state = loaded.Snapshot()
-        with code_archive.used("tileiras"):
+        with code_archive.in_use("tileiras"):
             loaded.preload()
         if not state.is_current():
             return 0  # edited meanwhile: the next command starts another
@@ -437,9 +437,9 @@ def clear(directory: int, name: str) -> bool:
     lock = sockets.locked(directory, name)
     if lock is None:
         return False
-    for left in (name, f"{name}.new"):
+    for file in (name, f"{name}.new"):
         with contextlib.suppress(OSError):
-            os.unlink(left, dir_fd=directory)
+            os.unlink(file, dir_fd=directory)
     sockets.unlock(directory, name, lock)
     os.close(lock)
     return True

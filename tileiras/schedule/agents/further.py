@@ -95,7 +95,7 @@ class Further(NamedTuple):
 
     split: Callable[[], AgentSwitchOp]
     shares: RegisterShares
-    said: Reason
+    reason: Reason
     place: Operation
     warps: int = FURTHER_WARPS
     number: int | None = None
@@ -143,5 +143,5 @@ def add_agent(
         narrow(new.agents[number], further.warps)
     give_warps(new, func, target, counts, further.shares)
     if engine is not None:
-        engine.emit(Remark(further.said, location))
+        engine.emit(Remark(further.reason, location))
     remove_dead_operations(func)

@@ -48,7 +48,7 @@ def place_agents(
             continue
         computing = _computing(func, plan, target)._replace(only_alone=strategy.is_by_rule)
         overlap = LoopOverlap(func, loop, target, plan.atom, strategy, engine, computing)
-        choice = overlap.placed()
+        choice = overlap.place()
         if choice is not None:
             plan = _Placing(func, plan, target, overlap, computing).place(each, *choice, strategy.stages is not None)
     return plan

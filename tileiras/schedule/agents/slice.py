@@ -121,14 +121,14 @@ class AgentSlice:
             if isinstance(inner, READS):
                 self.check_order(inner)
             elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
-                raise CannotSpecialize(inner, "agents.executes-once", values=self.what, op=inner.name)
+                raise CannotSpecialize(inner, "agents.executes-once", values=self.subject, op=inner.name)
             self._pending += [
                 value
                 for value in inner.operands
                 if not isinstance(value.type, aa.MemTokenType) and not is_inside(value, op)
             ]
 
-    what = "trip counts"
+    subject = "trip counts"
     """The agent's own values that depend on the repeated operations, as remarks name them."""
 
     def check_order(self, load: Any) -> None:
@@ -172,7 +172,7 @@ class ProducerSlice(AgentSlice):
     Raises CannotSpecialize where something cannot be repeated, or a load has to wait for another agent.
     """
 
-    what = "addresses of loads"
+    subject = "addresses of loads"
 
     def __init__(self, func: aa.FuncOp, loads: Iterable[tileas.Load]) -> None:
         super().__init__(func, _outside(func.body.blocks[0]))

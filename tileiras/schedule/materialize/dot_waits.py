@@ -162,7 +162,7 @@ def released_behind(dot: tileas.DotOp, loop: scf.ForOp, places: dict[Operation, 
     iteration ends by waiting for the previous dot, as one whose operands are in a ring does.
     """
     numbers = StageNumbers()
-    stages_of_reads = [numbers.advanced(numbers.known(stage), loop) for stage in _stages_read(dot)]
+    stages_of_reads = [numbers.advanced(numbers.number_of(stage), loop) for stage in _stages_read(dot)]
 
     def is_earlier(release: Operation) -> bool:
         number, pipe = numbers.of(release.operands[0]), analysis.pipes.pipe_of(release.operands[0])

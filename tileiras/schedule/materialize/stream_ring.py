@@ -75,7 +75,7 @@ class _StreamRing:
         self.tokens = [joined(before, each.tokens) for each in self.stream.loads]
         at = self._first()
         for _ in range(self.stages - 1):
-            at = self._started(before, at)
+            at = self._start(before, at)
         first = [integer(before, 0), *at.counters, at.stage]
         carried = [[block.add_argument(value.type, location) for value in first] for block in self.blocks]
         block = self.blocks[0]
@@ -84,7 +84,7 @@ class _StreamRing:
         head.location = location
         pending = IntegerAttr(self.stages - 2, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, own=UnitAttr(), result_token=aa.MemTokenType()))
-        at = self._started(head, _Next(tuple(counters), stage))
+        at = self._start(head, _Next(tuple(counters), stage))
         self._read(stage_of_read, wait)
         tail = Builder.before(block.last)
         tail.location = location
@@ -111,11 +111,11 @@ class _StreamRing:
         begin = [each.lower for each in self.counters]
         if len(self.counters) > 1:
             runs = self.counters[0].runs(self.before)
-            begin[1] = self._chosen(self.before, runs, begin[1], self.counters[1].upper)
+            begin[1] = self._select(self.before, runs, begin[1], self.counters[1].upper)
         return _Next(tuple(begin), integer(self.before, 0))
 
-    def _started(self, builder: Builder, at: _Next) -> _Next:
-        """Start the copies of an iteration if it exists, and commit a group in any case; return the next
+    def _start(self, builder: Builder, at: _Next) -> _Next:
+        """Start the copies of an iteration if it exists, and commits a group in any case; return the next
         iteration."""
         last = self.counters[-1]
         exists = compare(builder, "ult" if last.unsigned else "slt", at.counters[-1], last.upper)
@@ -146,10 +146,10 @@ class _StreamRing:
         for number, (counter, value) in enumerate(zip(self.counters, counters)):
             more, step = counter.later(builder, value, 1)
             outermost = number == len(self.counters) - 1
-            next_counter = self._chosen(
+            next_counter = self._select(
                 builder, more, binary(builder, arith.AddIOp, value, step), counter.upper if outermost else counter.lower
             )
-            result.append(next_counter if goes_on is None else self._chosen(builder, goes_on, value, next_counter))
+            result.append(next_counter if goes_on is None else self._select(builder, goes_on, value, next_counter))
             goes_on = more
         return tuple(result)
 
@@ -171,9 +171,9 @@ class _StreamRing:
         """The stage after one, going around."""
         wraps = compare(builder, "eq", stage, integer(builder, self.stages - 1))
         next_stage = binary(builder, arith.AddIOp, stage, integer(builder, 1))
-        return self._chosen(builder, wraps, integer(builder, 0), next_stage)
+        return self._select(builder, wraps, integer(builder, 0), next_stage)
 
-    def _chosen(self, builder: Builder, condition: Value, one: Value, other: Value) -> Value:
+    def _select(self, builder: Builder, condition: Value, one: Value, other: Value) -> Value:
         return builder.insert(arith.SelectOp(condition, one, other)).results[0]
 
     def _read(self, stage: Value, wait: tileas.AsyncWaitOp) -> None:

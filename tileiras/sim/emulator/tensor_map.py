@@ -83,9 +83,9 @@ class TensorMap(NamedTuple):
             ("atoms of 32 bytes without a swizzle of 128", self.atom != 16 and (self.atom, self.swizzle) != (32, 128)),
             ("rows of a box are wider than the swizzle", bool(self.swizzle) and row > self.swizzle),
         )
-        for what, is_wrong in wrong:
+        for message, is_wrong in wrong:
             if is_wrong:
-                raise ValueError(what)
+                raise ValueError(message)
 
 
 def encode(tensor_map: TensorMap) -> bytes:

@@ -47,8 +47,8 @@ def estimate(
     from tileiras.sim.estimate.model import Model
     from tileiras.targets import rates
 
-    chosen = rates.gpu(gpu)
-    model = Model(images.load(image, entry, chosen, metadata, grid, args), _axes(grid), chosen, args, dirty_l2)
+    device = rates.gpu(gpu)
+    model = Model(images.load(image, entry, device, metadata, grid, args), _axes(grid), device, args, dirty_l2)
     with _uncollected():
         model.prepare()
         return model.estimate()

@@ -31,14 +31,14 @@ def key_of(engine: Simulation, place: Place) -> tuple[int, int]:
 
 
 def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    commit: Commit = event.what  # type: ignore[assignment]
+    commit: Commit = event.operation  # type: ignore[assignment]
     if commit.kind == "tcgen05":
-        done = (
+        end = (
             max(at, warp.cluster.tensor_queue.get(warp.rank, 0.0)) + engine.gpu.latency.get("tcgen05_commit", 0.0) / 2
         )
-        cause = Cause("tensor", warp.number, index, at, at, done)
+        cause = Cause("tensor", warp.number, index, at, at, end)
         for place in commit.barriers:
-            engine.push(done, Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
+            engine.push(end, Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
         return at + 1, "tensor core", cause
     if commit.kind == "wgmma":
         return at, "", None  # the groups of the machine code count
@@ -53,27 +53,27 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
 
 
 def wait_for_group(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    wait: WaitGroup = event.what  # type: ignore[assignment]
+    wait: WaitGroup = event.operation  # type: ignore[assignment]
     if wait.kind == "wgmma":
         return at, "", None
     group = warp.groups[wait.kind]
     if wait.uncommitted:
         group.committed.append((group.reads, group.open, group.cause))
-    done, cause = _when_left(group, wait.left, wait.reads, at)
-    return done, "asynchronous copy", cause
+    end, cause = _wait_end(group, wait.pending, wait.reads, at)
+    return end, "asynchronous copy", cause
 
 
-def _when_left(group: Group, left: int, reads: bool, at: float) -> tuple[float, Cause | None]:
-    """When at most `left` groups are in flight, and the cause."""
-    due = group.committed[: len(group.committed) - left] if left else group.committed
-    done, cause = at, None
-    for read, complete, by in due:
-        until = read if reads else complete
-        if until > done:
-            done, cause = until, by
+def _wait_end(group: Group, pending: int, reads: bool, at: float) -> tuple[float, Cause | None]:
+    """When at most `pending` groups are in flight, and the cause."""
+    due = group.committed[: len(group.committed) - pending] if pending else group.committed
+    end, cause = at, None
+    for read_end, complete, by in due:
+        until = read_end if reads else complete
+        if until > end:
+            end, cause = until, by
     if due:
         del group.committed[: max(0, len(due) - 1)]
-    return done, cause
+    return end, cause
 
 
 def hand_on_products(warp: Warp, group: int, at: float) -> Done:
@@ -82,8 +82,8 @@ def hand_on_products(warp: Warp, group: int, at: float) -> Done:
     if group == COMMITS:
         products.committed.append((products.reads, products.open, products.cause))
         return at, "", None
-    done, cause = _when_left(products, group, False, at)
-    return done, "tensor core", cause
+    end, cause = _wait_end(products, group, False, at)
+    return end, "tensor core", cause
 
 
 def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> TransactionBarrier:
@@ -94,7 +94,7 @@ def _barrier(engine: Simulation, cluster: Cluster, key: tuple[int, int]) -> Tran
 
 
 def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    init: BarrierInit = event.what  # type: ignore[assignment]
+    init: BarrierInit = event.operation  # type: ignore[assignment]
     rank, offset = key = key_of(engine, init.barrier)
     result = warp.cluster.transactions[key] = TransactionBarrier(init.count)
     engine.mbarriers.append(Mbarrier(warp.cluster.number, rank, offset, at, result))
@@ -102,11 +102,11 @@ def init_barrier(engine: Simulation, warp: Warp, event: Event, index: int, at: f
 
 
 def arrive(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    arrive: Arrive = event.what  # type: ignore[assignment]
+    arrive: Arrive = event.operation  # type: ignore[assignment]
     cause = Cause("warp", warp.number, index, at, at, at)
     key = key_of(engine, arrive.barrier)
     far = 0.0 if key[0] == warp.rank else engine.gpu.latency.get("dsmem", 0.0)
-    engine.push(at + far, Signal(warp.cluster, key, arrive.count, arrive.expected, cause))
+    engine.push(at + far, Signal(warp.cluster, key, arrive.count, arrive.bytes, cause))
     return at + 4, "mbarrier", None
 
 
@@ -121,7 +121,7 @@ def deliver(engine: Simulation, signal: Signal) -> None:
 
 
 def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
-    wait: PhaseWait = event.what  # type: ignore[assignment]
+    wait: PhaseWait = event.operation  # type: ignore[assignment]
     barrier = _barrier(engine, warp.cluster, key_of(engine, wait.barrier))
     if barrier.first_parity is None:
         barrier.first_parity = wait.parity & 1
@@ -132,7 +132,7 @@ def wait_for_phase(engine: Simulation, warp: Warp, event: Event, index: int, at:
 
 
 def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
-    result: BlockBarrier = event.what  # type: ignore[assignment]
+    result: BlockBarrier = event.operation  # type: ignore[assignment]
     key = (warp.rank, result.number)
     state = warp.cluster.block_barriers.setdefault(key, BlockBarrierState())
     state.arrive(warp.number)
@@ -148,7 +148,7 @@ def meet_block(engine: Simulation, warp: Warp, event: Event, index: int, at: flo
 def meet_cluster(
     engine: Simulation, warp: Warp, event: Event, index: int, at: float
 ) -> Done | None:
-    result: ClusterBarrier = event.what  # type: ignore[assignment]
+    result: ClusterBarrier = event.operation  # type: ignore[assignment]
     state = warp.cluster.barrier
     if not result.waits:
         cause = Cause("warp", warp.number, index, at, at, at)
@@ -164,7 +164,7 @@ def meet_cluster(
 def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done | None:
     """`setmaxnreg`: registers return to the CTA's pool, or are taken from it once it has enough, in the order of
     requests (PTX ISA, "setmaxnreg")."""
-    result: SetRegisters = event.what  # type: ignore[assignment]
+    result: SetRegisters = event.operation  # type: ignore[assignment]
     cluster, rank = warp.cluster, warp.rank
     more = WARP_SIZE * (result.count - (warp.registers or engine.registers))
     waiting = cluster.waiting_for_registers.setdefault(rank, [])
@@ -175,13 +175,13 @@ def set_registers(engine: Simulation, warp: Warp, event: Event, index: int, at: 
     cluster.registers[rank] = cluster.registers.get(rank, 0) - more
     cause = Cause("warp", warp.number, index, at, at, at)
     while waiting and waiting[0][0] <= cluster.registers[rank]:
-        taken, first = waiting.pop(0)
-        cluster.registers[rank] -= taken
+        count, first = waiting.pop(0)
+        cluster.registers[rank] -= count
         engine.free([first], at, "barrier", "registers", cause)
     return at + engine.gpu.latency["barrier"], "registers", None
 
 
 def sleep(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     """`nanosleep` takes from nothing to twice its operand (PTX ISA, "nanosleep"): the operand."""
-    result: Sleep = event.what  # type: ignore[assignment]
+    result: Sleep = event.operation  # type: ignore[assignment]
     return at + result.nanoseconds * engine.gpu.sustained_mhz / 1000, "sleep", None

@@ -20,7 +20,7 @@ class Cause(NamedTuple):
     issued: float
     start: float
     """When the unit began."""
-    done: float
+    end: float
 
 
 class Waiting(NamedTuple):

@@ -29,8 +29,8 @@ def mark_sums(recording: Recording, code: Mapping[int, Sequence[Instruction]]) -
         for trace in cluster.warps:
             for events in trace.events.values():
                 for event in events:
-                    if event.line in lines and isinstance(event.what, Access) and event.what.atomic:
-                        event.what.summed = True
+                    if event.line in lines and isinstance(event.operation, Access) and event.operation.atomic:
+                        event.operation.summed = True
 
 
 def updates_of(cluster: ClusterTrace) -> dict[int, int]:
@@ -39,10 +39,10 @@ def updates_of(cluster: ClusterTrace) -> dict[int, int]:
     for trace in cluster.warps:
         for events in trace.events.values():
             for event in events:
-                what = event.what
-                if isinstance(what, Access) and what.atomic and what.space == "global":
-                    for address, times in zip(*np.unique(what.addresses, return_counts=True)):
-                        updates[int(address)] = updates.get(int(address), 0) + min(int(times), what.turns)
+                operation = event.operation
+                if isinstance(operation, Access) and operation.atomic and operation.space == "global":
+                    for address, times in zip(*np.unique(operation.addresses, return_counts=True)):
+                        updates[int(address)] = updates.get(int(address), 0) + min(int(times), operation.turns)
     return updates
 
 

@@ -133,11 +133,13 @@ def critical_path(
             links.append(_link(f"warp {at.warp}", f"{wait.reason}: arrival", code, wait.instruction, wait.end - issued))
         else:
             # A unit is in use from the request on, first for others if it was busy.
-            done = min(cause.done, wait.end)
-            if wait.end > max(begin, done):
-                links.append(_link(f"warp {at.warp}", wait.reason, code, wait.instruction, wait.end - max(begin, done)))
-            if done > issued:
-                links.append(_link(TITLES.get(cause.unit, cause.unit), "works", code, cause.instruction, done - issued))
+            unit_end = min(cause.end, wait.end)
+            if wait.end > max(begin, unit_end):
+                cycles = wait.end - max(begin, unit_end)
+                links.append(_link(f"warp {at.warp}", wait.reason, code, wait.instruction, cycles))
+            if unit_end > issued:
+                title = TITLES.get(cause.unit, cause.unit)
+                links.append(_link(title, "works", code, cause.instruction, unit_end - issued))
         at, now = outcome.warps[cause.warp], cause.issued
     links.reverse()
     return _joined(links)
@@ -174,6 +176,6 @@ def _near(log: list[Wait], now: float) -> int:
     return instruction
 
 
-def _link(who: str, what: str, code: Sequence[Instruction], instruction: int, cycles: float) -> Link:
+def _link(who: str, activity: str, code: Sequence[Instruction], instruction: int, cycles: float) -> Link:
     at = code[instruction]
-    return Link(who, what, at.ptx_line, at.source, cycles)
+    return Link(who, activity, at.ptx_line, at.source, cycles)

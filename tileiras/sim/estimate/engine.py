@@ -96,7 +96,7 @@ class Simulation:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int) -> Outcome:
-        """Raises StalledForever if warps wait for events that never come."""
+        """Raise StalledForever if warps wait for events that never come."""
         self.queue = list(clusters)
         self.begun = 0
         for slot in range(min(slots, len(clusters))):
@@ -234,24 +234,24 @@ class Simulation:
         return end
 
     def _await_scoreboards(self, warp: Warp, segment: Segment, now: float) -> float:
-        ready, which = now, -1
+        ready, last = now, -1
         mask = segment.wait & warp.held
         for board in range(6):
             if mask >> board & 1 and warp.scoreboards[board] > ready:
-                ready, which = warp.scoreboards[board], board
+                ready, last = warp.scoreboards[board], board
         warp.held &= ~mask
-        if which >= 0:
-            self.wait(warp, segment.first, warp.reasons[which], now, ready, warp.causes[which])
+        if last >= 0:
+            self.wait(warp, segment.first, warp.reasons[last], now, ready, warp.causes[last])
         return ready
 
     def _issue(self, warp: Warp, segment: Segment, now: float) -> float:
         """Issue a segment; returns when the warp can issue the next one."""
         sm, sub_core = warp.sm, warp.sub_core
-        known = self.executed.get(id(segment))
-        if known is None:
+        entry = self.executed.get(id(segment))
+        if entry is None:
             self.executed[id(segment)] = [segment, 1]
         else:
-            known[1] += 1
+            entry[1] += 1
         alone = now + segment.cycles
         stall = max(1, segment.last.stall)
         end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
@@ -270,45 +270,46 @@ class Simulation:
         instruction = segment.last
         index = segment.first + segment.issues - 1
         issued = end - max(1, instruction.stall)
-        done, reason, cause = issued, "", None
+        finish, reason, cause = issued, "", None
         blocked = False
         if segment.tensor:
-            done, reason, cause = multiply_in_registers(self, warp, index, issued)
+            finish, reason, cause = multiply_in_registers(self, warp, index, issued)
         if warp.event < len(step.events) and step.events[warp.event][0] == segment.position:
             for event in step.events[warp.event][1]:
-                if blocked and type(event.what) in _MEETINGS:
+                if blocked and type(event.operation) in _MEETINGS:
                     continue  # diverged parts of a warp, executed one after the other, wait once
-                result = HANDLERS[type(event.what)](self, warp, event, index, issued)
+                result = HANDLERS[type(event.operation)](self, warp, event, index, issued)
                 if result is None:
                     blocked = True
-                elif result[0] > done or not reason:
-                    done, reason, cause = result
+                elif result[0] > finish or not reason:
+                    finish, reason, cause = result
             warp.event += 1
         elif instruction.opcode in ("LDL", "STL"):
-            done, reason, cause = memory_events.spill(self, warp, instruction, index, issued)
+            finish, reason, cause = memory_events.spill(self, warp, instruction, index, issued)
         elif instruction.write_scoreboard is not None and not segment.tensor:
-            done, reason = self._untold(warp, segment, issued)
+            finish, reason = self._untold(warp, segment, issued)
         if segment.group is not None:
             result = barrier_events.hand_on_products(warp, segment.group, issued)
-            if result[0] > done or not reason:
-                done, reason, cause = result
+            if result[0] > finish or not reason:
+                finish, reason, cause = result
         if segment.fences:
             # L2, which other SMs read, acknowledges the stores of threads (PTX ISA, "membar/fence": scope `.gpu`);
             # asynchronous copies in flight are not covered.
-            done, reason, cause = max(issued, warp.sm.stored) + self.gpu.latency["l2"], "fence", None
+            finish, reason, cause = max(issued, warp.sm.stored) + self.gpu.latency["l2"], "fence", None
         if instruction.write_scoreboard is not None:
-            self._hold(warp, instruction.write_scoreboard, done, reason, cause)
+            self._hold(warp, instruction.write_scoreboard, finish, reason, cause)
         if instruction.read_scoreboard is not None:
             # Operands are read when the unit starts; then the registers are free.
-            begun = cause.start if cause is not None else issued
-            read = max(begun, issued) + _READ
-            self._hold(warp, instruction.read_scoreboard, min(done, read) if done > issued else read, reason, cause)
+            start = cause.start if cause is not None else issued
+            read_end = max(start, issued) + _READ
+            until = min(finish, read_end) if finish > issued else read_end
+            self._hold(warp, instruction.read_scoreboard, until, reason, cause)
         if blocked:
             return None
-        if (segment.fences or reason in _IN_LINE) and done > end:
+        if (segment.fences or reason in _IN_LINE) and finish > end:
             # The instruction itself does not end earlier.
-            self.wait(warp, index, reason, end, done, cause)
-            return done
+            self.wait(warp, index, reason, end, finish, cause)
+            return finish
         return end
 
     def _hold(self, warp: Warp, board: int, until: float, reason: str, cause: Cause | None) -> None:
@@ -329,10 +330,10 @@ class Simulation:
         key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
         cycles = pipe_cycles(pipe, self.gpu)
         free = warp.sm.free.get(pipe)
-        begun = issued
+        start = issued
         if free is not None and cycles:
-            begun = max(issued, free[warp.sub_core if len(free) > 1 else 0] - cycles)
-        return begun + latency.get(key, latency["mufu"]), reason
+            start = max(issued, free[warp.sub_core if len(free) > 1 else 0] - cycles)
+        return start + latency.get(key, latency["mufu"]), reason
 
     def _end(self, warp: Warp, now: float) -> None:
         warp.ended = now

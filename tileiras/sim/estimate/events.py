@@ -99,7 +99,7 @@ class Event(NamedTuple):
     """An operation of a warp at a line of the PTX."""
 
     line: int
-    what: Access | Operation
+    operation: Access | Operation
 
 
 class PtxBlock(NamedTuple):

@@ -78,8 +78,8 @@ def _runs(barriers: Sequence[Mbarrier]) -> list[_Run]:
         state = each.barrier
         kind = _Kind(state.counts_bytes, state.first_parity == 1, state.expected)
         last = runs[-1] if runs and runs[-1].barriers[-1].offset + _BYTES == each.offset else None
-        unused = state.first_parity is None and not state.phases
-        if last is not None and (kind == last.kind or unused and state.expected == last.kind.arrivals):
+        is_idle = state.first_parity is None and not state.phases
+        if last is not None and (kind == last.kind or is_idle and state.expected == last.kind.arrivals):
             last.barriers.append(each)
         else:
             runs.append(_Run(kind, [each]))
@@ -111,11 +111,11 @@ def _pipe(pairs: Sequence[tuple[Mbarrier, Mbarrier]], end: float, clock_mhz: flo
     levels.append((max(end, levels[-1][0]), level))
     stages = len(pairs)
     lasting = [0.0] * (stages + 1)
-    for (start, held), (until, _) in pairwise(levels):
-        lasting[held] += until - start
+    for (start, count), (until, _) in pairwise(levels):
+        lasting[count] += until - start
     total = sum(lasting) or 1.0
     return Pipe(
         first.cluster, first.rank, first.offset, stages,
-        sum(held * cycles for held, cycles in enumerate(lasting)) / total, lasting[0] / total, lasting[-1] / total,
-        tuple((at / clock_mhz, held) for at, held in levels),
+        sum(count * cycles for count, cycles in enumerate(lasting)) / total, lasting[0] / total, lasting[-1] / total,
+        tuple((at / clock_mhz, count) for at, count in levels),
     )  # fmt: skip

@@ -62,4 +62,5 @@ def at_full_rate(recording: Recording) -> bool:
     `mma.sync` on a B200, from the source of its `tensor_reach`, exceed that share of this rate.
     """
     traces = (warp for cluster in recording.clusters for warp in cluster.warps)
-    return any(isinstance(event.what, Multiply) for trace in traces for item in trace.events.values() for event in item)
+    events = (event for trace in traces for item in trace.events.values() for event in item)
+    return any(isinstance(event.operation, Multiply) for event in events)

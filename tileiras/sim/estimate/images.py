@@ -217,10 +217,10 @@ def _refuse(message: str, advice: str) -> NoReturn:
     raise CompileError.at(None, message, ExitCode.CONFIGURATION, notes=[Diagnostic.note(None, advice)])
 
 
-def _unknown_entry(entry: str, known: Sequence[str]) -> NoReturn:
-    _refuse(f"no entry '{entry}' in the image", f"it has {', '.join(known) or 'none'}")
+def _unknown_entry(entry: str, entries: Sequence[str]) -> NoReturn:
+    _refuse(f"no entry '{entry}' in the image", f"it has {', '.join(entries) or 'none'}")
 
 
-def _other_target(what: str, gpu: Gpu) -> NoReturn:
+def _other_target(subject: str, gpu: Gpu) -> NoReturn:
     chip = gpu.target.name
-    _refuse(f"{what} does not run on {gpu.name}, which is {chip}", f"compile with --gpu-name {chip}")
+    _refuse(f"{subject} does not run on {gpu.name}, which is {chip}", f"compile with --gpu-name {chip}")

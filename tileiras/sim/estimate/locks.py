@@ -25,15 +25,17 @@ class Section(NamedTuple):
 
 def locks_of(cluster: ClusterTrace) -> tuple[int, ...]:
     """Addresses of the locks that warps of the cluster acquire, in order."""
-    taken: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for trace in cluster.warps:
         for at in sorted(trace.events):
             for event in trace.events[at]:
-                what = event.what
-                if isinstance(what, Access) and what.atomic and what.space == "global" and what.addresses.size == 1:
-                    address = int(what.addresses[0])
-                    taken[address] = taken.get(address, 0) + 1
-    return tuple(sorted(address for address, times in taken.items() if times > 1))
+                access = event.operation
+                if not isinstance(access, Access):
+                    continue
+                if access.atomic and access.space == "global" and access.addresses.size == 1:
+                    address = int(access.addresses[0])
+                    counts[address] = counts.get(address, 0) + 1
+    return tuple(sorted(address for address, times in counts.items() if times > 1))
 
 
 def contenders(places: Mapping[int, ClusterTrace], shape: Sequence[int]) -> int:

@@ -108,8 +108,8 @@ class MachineBlock(NamedTuple):
         return self.instructions[-1].opcode == "CALL"
 
 
-def prepare(code: MachineCode, known: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
-    """Prepare the blocks of an entry; ``known`` are the lines of the PTX in traces, ``branches`` those that branch,
+def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
+    """Prepare the blocks of an entry; ``ptx_lines`` are the lines of the PTX in traces, ``branches`` those that branch,
     ``several`` those of more than one instruction."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     computed = {each.ptx_line for each in code.instructions if each.opcode != "WARPGROUP" and not is_move(each)}
@@ -128,7 +128,7 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
             for family in FAMILIES_OF.get(opcode, ()):
                 families.setdefault(family, []).append(position)
                 places.setdefault((line, family), []).append(position)
-            if line not in known:
+            if line not in ptx_lines:
                 continue
             # A branch is executed whether it is taken or not. ptxas gives some the line after the PTX's branch.
             branches_here = opcode in BRANCHES and line in branches
@@ -145,10 +145,10 @@ def prepare(code: MachineCode, known: set[int], branches: set[int], several: Col
             guarded.pop(line, None)
         jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
         plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not is_added(each))
-        lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
+        lines = dict.fromkeys((*anchors, *(line for line in plain if line in ptx_lines)))
         value.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, known - branches, several),
+            tuple(lines), _copies(instructions, ptx_lines - branches, several),
             block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
             not effects, not effects and len(instructions) <= JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
@@ -175,9 +175,9 @@ def _behind_call(block: MachineBlock, blocks: list[MachineBlock]) -> tuple[int, 
     return tuple(behind)
 
 
-def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Collection[int]) -> int:
+def _copies(instructions: tuple[Instruction, ...], ptx_lines: set[int], several: Collection[int]) -> int:
     """Unroll factor of a PTX loop in the block: how often most of its lines occur with the same machine instruction.
-    `known` lines that branch do not count, since moves of loop-carried values have the line of the back edge.
+    `ptx_lines` lines that branch do not count, since moves of loop-carried values have the line of the back edge.
 
     Lines of memory accesses and barriers are considered first, since each is one machine instruction; dots may be
     several instructions, and other uses of a line (addresses, constants) often are, as is a line of several PTX
@@ -188,7 +188,7 @@ def _copies(instructions: tuple[Instruction, ...], known: set[int], several: Col
     counts: tuple[dict[tuple[int, str], int], ...] = ({}, {}, {})
     for instruction in instructions:
         line, opcode = instruction.ptx_line, instruction.opcode
-        if line in known and line not in several:
+        if line in ptx_lines and line not in several:
             moves = (opcode in EFFECTS or opcode in LOADS) and not instruction.name.startswith(_SPARE)
             kind = 2 if not moves else 1 if "mma" in FAMILIES_OF.get(opcode, ()) else 0
             counts[kind][line, instruction.name] = counts[kind].get((line, instruction.name), 0) + 1

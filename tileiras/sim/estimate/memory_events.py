@@ -22,23 +22,23 @@ than a memory's latency, loads and stores could not overlap."""
 
 
 def access_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    access: Access = event.what  # type: ignore[assignment]
+    access: Access = event.operation  # type: ignore[assignment]
     sm, latency = warp.sm, engine.gpu.latency
     if access.space == "shared":
-        done = sm.shared_access(at, access.wavefronts)
-        cause = Cause("shared", warp.number, index, at, done - access.wavefronts, done)
-        return done + (latency["shared"] if not access.write or access.atomic else 0), "shared memory", cause
+        end = sm.shared_access(at, access.wavefronts)
+        cause = Cause("shared", warp.number, index, at, end - access.wavefronts, end)
+        return end + (latency["shared"] if not access.write or access.atomic else 0), "shared memory", cause
     if access.space == "local":
         return _local(engine, warp, access.addresses.tolist(), access.size, access.write, index, at)
     if access.atomic and access.addresses.size == 1:
         engine.updates.append(Update(warp.cluster.number, int(access.addresses[0]), at))
-    start, done = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
-    cause = Cause("l2", warp.number, index, at, start, done)
+    start, end = sm.global_access(at, access, warp.cluster.number, cached=not access.write and not access.atomic)
+    cause = Cause("l2", warp.number, index, at, start, end)
     if access.write and not access.atomic:
         # Stores are posted, until those not yet accepted by L2 and DRAM fill the queues.
         until = sm.backlog(at) - STORE_QUEUE
         return (until, "store queue", cause) if until > at else (start, "global memory", cause)
-    return done, "global memory", cause
+    return end, "global memory", cause
 
 def _local(
     engine: Simulation, warp: Warp, places: list[int], size: int, write: bool, index: int, at: float
@@ -49,19 +49,19 @@ def _local(
     words = sorted({place // 4 + word for place in places for word in range(max(1, size // 4))})
     cycles = max(1.0, len(places) * size / engine.gpu.bytes_per_cycle["l1"])
     start = sm.take("l1", 0, at, cycles)
-    done = start + cycles
-    cause = Cause("l1", warp.number, index, at, start, done)
+    end = start + cycles
+    cause = Cause("l1", warp.number, index, at, start, end)
     sectors = [(warp.number << _PLACES | word) << 2 | part for word in words for part in range(4)]
     missing, _ = sm.cache.misses(sectors, _LOCAL)
     if missing:
         # A line that is fetched displaces one that was written.
-        begun, moved = sm.l2_transfer(done, missing * SECTOR * (1 if write else 2), 0.0)
-        cause = Cause("l2", warp.number, index, at, begun, moved)
+        l2_start, l2_end = sm.l2_transfer(end, missing * SECTOR * (1 if write else 2), 0.0)
+        cause = Cause("l2", warp.number, index, at, l2_start, l2_end)
         if write:
             until = sm.backlog(at) - STORE_QUEUE
-            return (until, "store queue", cause) if until > at else (done, "local memory", cause)
-        return moved + latency["l2"], "local memory", cause
-    return done + (0 if write else latency["l1"]), "local memory", cause
+            return (until, "store queue", cause) if until > at else (end, "local memory", cause)
+        return l2_end + latency["l2"], "local memory", cause
+    return end + (0 if write else latency["l1"]), "local memory", cause
 
 
 def spill(engine: Simulation, warp: Warp, instruction: Instruction, index: int, at: float) -> Done:
@@ -80,24 +80,24 @@ _PLACES = 20
 
 
 def begin_copy(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    copy: Copy = event.what  # type: ignore[assignment]
+    copy: Copy = event.operation  # type: ignore[assignment]
     if copy.kind == "cp.async":
-        start, done = _cp_async(engine, warp, copy, at)
+        start, end = _cp_async(engine, warp, copy, at)
     else:
-        start, done = _bulk(engine, warp, copy, at)
-    cause = Cause("tma" if copy.kind != "cp.async" else "l2", warp.number, index, at, start, done)
+        start, end = _bulk(engine, warp, copy, at)
+    cause = Cause("tma" if copy.kind != "cp.async" else "l2", warp.number, index, at, start, end)
     engine.span(
-        warp, "tma" if copy.kind != "cp.async" else "cp.async", f"{copy.kind} {copy.direction}", start, done, index
+        warp, "tma" if copy.kind != "cp.async" else "cp.async", f"{copy.kind} {copy.direction}", start, end, index
     )
     for place in copy.barriers:
         signal = Signal(warp.cluster, key_of(engine, place), 0, -copy.bytes, cause)
         engine.push(
-            done + (0 if place.cta % engine.members == warp.rank else engine.gpu.latency.get("dsmem", 0)), signal
+            end + (0 if place.cta % engine.members == warp.rank else engine.gpu.latency.get("dsmem", 0)), signal
         )
     if not copy.barriers:
         group = warp.groups["cp.async" if copy.kind == "cp.async" else "bulk"]
-        if done >= group.open:
-            group.open, group.cause = done, cause
+        if end >= group.open:
+            group.open, group.cause = end, cause
         group.reads = max(group.reads, start + copy.bytes / engine.gpu.bytes_per_cycle["shared"])
     return at + 2, "asynchronous copy", cause
 
@@ -109,9 +109,9 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     sectors = sectors_of(copy.addresses, copy.element)
     size = sectors.size * SECTOR
     missing = sm.shares.missing(copy, size)
-    start, done = sm.l2_transfer(served, size, missing)
-    written = sm.copied(served, copy.addresses.size * copy.element)
-    return start, max(done + sm.latency(missing), written)
+    start, end = sm.l2_transfer(served, size, missing)
+    smem_end = sm.copied(served, copy.addresses.size * copy.element)
+    return start, max(end + sm.latency(missing), smem_end)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
     """The engine processes a row of up to 128 bytes per cycle and moves the rows through L2's port."""
@@ -120,14 +120,14 @@ def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float,
     cycles = max(copy.bytes / rate, float(copy.rows))
     start = sm.take("tma", 0, at, cycles)
     targets = {target % engine.members for target in copy.destinations} or {warp.rank}
-    written = max(engine.sms[target].copied(start, copy.bytes) for target in targets)
+    smem_end = max(engine.sms[target].copied(start, copy.bytes) for target in targets)
     if copy.direction == "shared" or copy.addresses is None:
-        return start, max(start + cycles, written) + latency.get("dsmem", latency["l2"])
+        return start, max(start + cycles, smem_end) + latency.get("dsmem", latency["l2"])
     if not copy.addresses.size:
         return start, start + cycles + latency["tma"]  # the box is completely outside the tensor
     size = copy.addresses.size * copy.element
     missing = sm.shares.missing(copy, size)
-    _, done = sm.l2_transfer(start, size, missing)
-    return start, max(done, written) + latency.get("tma", 0) + (
+    _, end = sm.l2_transfer(start, size, missing)
+    return start, max(end, smem_end) + latency.get("tma", 0) + (
         sm.latency(missing) if copy.direction == "load" else latency["l2"]
     )

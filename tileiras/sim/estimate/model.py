@@ -79,7 +79,7 @@ class Run(NamedTuple):
     issued: dict[int, float]
     per_iteration: float
     """Cycles; 0 without a steady state."""
-    kept: int
+    iterations: int
     """Simulated iterations of the longest loop."""
     sample: Sample
     """The shortest simulation made for this run."""
@@ -163,8 +163,8 @@ class Model:
         if self.image.hidden is not None:
             # The image's own host code fills them.
             metadata.pop("hidden_parameters", None)
-        begun = [int(self.starts[cluster]) for cluster in clusters]
-        together = [[cluster] for cluster in begun] if self.one_by_one else [begun]
+        starts = [int(self.starts[cluster]) for cluster in clusters]
+        together = [[cluster] for cluster in starts] if self.one_by_one else [starts]
         try:
             result = self._recorded(together, metadata)
         except EmulationError:
@@ -199,13 +199,13 @@ class Model:
 
     def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int, cold: bool = False) -> Outcome:
         works = []
-        known: dict[int, list[WarpWork]] = {}
+        by_cluster: dict[int, list[WarpWork]] = {}
         for cluster in traces:
-            if id(cluster) not in known:
-                known[id(cluster)] = [
+            if id(cluster) not in by_cluster:
+                by_cluster[id(cluster)] = [
                     WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
                 ]
-            works.append(known[id(cluster)])
+            works.append(by_cluster[id(cluster)])
         simulation = Simulation(
             self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
             self.image.code.registers, cold,
@@ -409,7 +409,7 @@ class Model:
         phases, pipes = phases_of(outcome, mhz), fill_levels.pipes(outcome, mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)
-        held = Occupied(
+        occupied = Occupied(
             self.slots, self.held.limit if self.slots == self.held.ctas else "the grid has no more CTAs",
             self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
         )  # fmt: skip
@@ -419,12 +419,12 @@ class Model:
             bound=limit.by if limits else bound_by(utilization, reasons_of(stalls)),
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
-            occupancy=held, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
+            occupancy=occupied, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
             trace=drawing.trace_events(outcome, self.machine.instructions, mhz, pipes),
         )  # fmt: skip
 
     def _runs(self, run: Run) -> float:
-        """Runs that have the work of all clusters."""
+        """Run that have the work of all clusters."""
         return self.clusters * self.mean / len(run.sample.clusters)
 
     def _all_flops(self, run: Run) -> dict[str, float]:
@@ -462,7 +462,7 @@ class Model:
             end = warp.marks[-1][1]
             begin = end - run.per_iteration * state.period
             path = drawing.critical_path(run.outcome, self.machine.instructions, begin, warp, end)
-        return SteadyLoop(state.lines, state.trips, run.kept, state.period, run.per_iteration, path)
+        return SteadyLoop(state.lines, state.trips, run.iterations, state.period, run.per_iteration, path)
 
 
 def _kind(cluster: ClusterTrace) -> tuple:
@@ -485,7 +485,7 @@ def _whole(outcome: Outcome, sample: Sample) -> Run:
 
 
 def _extended(
-    before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int, sample: Sample
+    before: Outcome, last: Outcome, times: float, per_iteration: float, iterations: int, sample: Sample
 ) -> Run:  # fmt: skip
     """Extrapolate linearly: last + times * (last - before)."""
 
@@ -495,5 +495,5 @@ def _extended(
     busy, flops = (longer(_sums(before, table), _sums(last, table)) for table in ("busy", "flops"))
     return Run(
         last.cycles + times * (last.cycles - before.cycles), last, busy, flops, longer(before.stalls, last.stalls),
-        longer(before.issued, last.issued), per_iteration, kept, sample,
+        longer(before.issued, last.issued), per_iteration, iterations, sample,
     )  # fmt: skip

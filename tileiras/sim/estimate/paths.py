@@ -62,8 +62,8 @@ class _Trace:
         self.visits: dict[int, list[int]] = {}
         for number, positions in visits.items():
             for line in blocks[number].lines:
-                known = self.visits.get(line)
-                self.visits[line] = positions if known is None else sorted({*known, *positions})
+                earlier = self.visits.get(line)
+                self.visits[line] = positions if earlier is None else sorted({*earlier, *positions})
         self.consumed: dict[int, int] = {}
         self.cursor = 0
 
@@ -149,13 +149,13 @@ class Walker:
         """``ptx``: the blocks that warps have executed; ``skipped``: lines of blocks that no warp has executed."""
         self.ptx = ptx
         counts = Counter(line for block in ptx.values() for line in block.lines)
-        known = set(counts)
+        ptx_lines = set(counts)
         several = {line for line, count in counts.items() if count > 1}
-        self.blocks = prepare(code, known, {block.branch for block in ptx.values()}, several)
-        result = known | set(skipped)
+        self.blocks = prepare(code, ptx_lines, {block.branch for block in ptx.values()}, several)
+        all_lines = ptx_lines | set(skipped)
         self._block_of = {line: block for block in ptx.values() for line in block.lines if counts[line] == 1}
-        self._lines = [self._lines_from(number, known, result) for number in range(len(self.blocks))]
-        self.known = {key for block in self.blocks for key in block.places}
+        self._lines = [self._lines_from(number, ptx_lines, all_lines) for number in range(len(self.blocks))]
+        self.places = {key for block in self.blocks for key in block.places}
         self._anchored = {line for block in self.blocks for line in block.anchors}
         self._to_end = _distances_to_end(self.blocks)
         self._walks: dict[tuple[int, ...], Walk] = {}
@@ -170,14 +170,14 @@ class Walker:
         walk = self._walks.get(key)
         if walk is None:
             walk = self._walks[key] = self._walk(trace)
-        events = TracedEvents(trace, self.ptx, self.known)
-        taken = [events.take(self.blocks[number], at) for number, at in zip(walk.blocks, walk.reached)]
-        events.give_rest(walk.blocks, self.blocks, taken)
+        events = TracedEvents(trace, self.ptx, self.places)
+        executions = [events.take(self.blocks[number], at) for number, at in zip(walk.blocks, walk.reached)]
+        events.give_rest(walk.blocks, self.blocks, executions)
         self.told += events.told
         self.crowded += events.crowded
         return [
             Step(number, tuple((position, tuple(result[position])) for position in sorted(result)))
-            for number, result in zip(walk.blocks, taken)
+            for number, result in zip(walk.blocks, executions)
         ]
 
     @property
@@ -233,12 +233,12 @@ class Walker:
             # A successor is rejected as well if it gets there only through PTX that the warp does not execute.
             own = self._first(successor, view, own=True) if first < _FAR else first
             # Where nothing is left of the trace, a loop is not executed once more.
-            left = self._to_end[successor] if first == _FAR else 0
-            choices.append((foreign, first, between, own, self.blocks[successor].calls, left, -order))
+            rest = self._to_end[successor] if first == _FAR else 0
+            choices.append((foreign, first, between, own, self.blocks[successor].calls, rest, -order))
         _, best, *_, order = min(choices)
         return None if best == _FAR and leaves else block.successors[-order]
 
-    def _lines_from(self, number: int, known: Collection[int], told: Collection[int]) -> tuple[int, ...]:
+    def _lines_from(self, number: int, ptx_lines: Collection[int], all_lines: Collection[int]) -> tuple[int, ...]:
         """PTX lines of the instructions of a block, and of its fallthrough block if it is a preheader, into which
         ptxas hoists instructions from a loop. A move on an edge between blocks may have the line of a branch on
         another edge, so that a move of PTX that no warp executes is no evidence."""
@@ -249,7 +249,7 @@ class Walker:
             lines = [
                 each.ptx_line
                 for each in block.instructions
-                if each.ptx_line in (known if is_move(each) else told)
+                if each.ptx_line in (ptx_lines if is_move(each) else all_lines)
                 and not is_added(each)
                 and not (alone and each.opcode in BRANCHES)
             ]

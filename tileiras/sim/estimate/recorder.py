@@ -61,9 +61,9 @@ class TraceRecorder:
         for warp, part in warp_parts(threads):
             trace, at = traces[warp], places[part]
             if space == "generic":
-                for chosen, where, base in _spaces(at):
-                    offsets = at[chosen] - base
-                    self._add(trace, item, Access(where, offsets, lanes[part][chosen], size, write, atomic))
+                for inside, where, base in _spaces(at):
+                    offsets = at[inside] - base
+                    self._add(trace, item, Access(where, offsets, lanes[part][inside], size, write, atomic))
             else:
                 self._add(trace, item, Access(space, at, lanes[part], size, write, atomic))
 
@@ -75,12 +75,12 @@ class TraceRecorder:
         if isinstance(operation, Copy | Commit) and operation.kind in ("tensor", "bulk"):
             # The machine has one such instruction per warp: equal requests of all lanes are executed once.
             entry = trace.events.get(len(trace.visits) - 1)
-            if entry and entry[-1].line == item.line and _same(entry[-1].what, operation):
+            if entry and entry[-1].line == item.line and _same(entry[-1].operation, operation):
                 return
         self._add(trace, item, operation)
 
-    def _add(self, trace: WarpTrace, item: Instruction, what: Access | Operation) -> None:
-        trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, what))
+    def _add(self, trace: WarpTrace, item: Instruction, operation: Access | Operation) -> None:
+        trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, operation))
 
     def _begin(self, group: WarpGroup) -> list[WarpTrace]:
         """The traces of a group's warps, created with those of its whole batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.support.named_tuple import NamedTuple
@@ -48,6 +48,9 @@ class Occupied(NamedTuple):
     active_sms: int
     waves: float
     """CTAs of the grid over those that are resident on all SMs."""
+
+    def __str__(self) -> str:
+        return f"{plural(self.ctas, 'CTA')}, {plural(self.warps, 'warp')} an SM ({self.limit})"
 
 
 class Link(NamedTuple):
@@ -183,13 +186,12 @@ class Estimate(NamedTuple):
         from tileiras.support.html_table import table
 
         busy = sorted(self.utilization.items(), key=lambda each: (-each[1], each[0]))[:6]
-        held = self.occupancy
         rows = [
             ("time", self.headline), ("bound by", self.bound),
             ("units", ", ".join(f"{name} {share:.0%}" for name, share in busy)),
             ("warps wait for", ", ".join(f"{name} {share:.0%}" for name, share in list(self.by_reason().items())[:6])),
-            ("occupancy", f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"),
-            ("waves", f"{held.waves:.3g}"),
+            ("occupancy", str(self.occupancy)),
+            ("waves", f"{self.occupancy.waves:.3g}"),
         ]  # fmt: skip
         return table(f"{self.entry} on {self.gpu}", rows)
 
@@ -199,9 +201,7 @@ class Estimate(NamedTuple):
         lines.append("units: " + ", ".join(f"{name} {share:.0%}" for name, share in busy[:6] if share >= 0.005))
         reasons = list(self.by_reason().items())[:6]
         lines.append(f"warps: issue {self.issued:.0%}, " + ", ".join(f"{name} {share:.0%}" for name, share in reasons))
-        held = self.occupancy
-        resident = f"{counted(held.ctas, 'CTA')}, {counted(held.warps, 'warp')} an SM ({held.limit})"
-        lines.append(f"{resident}, {held.waves:.3g} waves")
+        lines.append(f"{self.occupancy}, {self.occupancy.waves:.3g} waves")
         return "\n".join([*lines, *self.notes])
 
 

@@ -53,20 +53,20 @@ class Sampled(NamedTuple):
         """Numbers of the clusters to record next; empty if the work of all is known well enough."""
         result: set[int] = set()
         for axis in self.uneven():
-            known = self.along(axis)
-            work = {at: self.work[number(self.shape, axis, at)] for at in known}
-            if len(known) == 2:
-                result.update(number(self.shape, axis, known[1] // part) for part in (2, 4))
+            points = self.along(axis)
+            work = {at: self.work[number(self.shape, axis, at)] for at in points}
+            if len(points) == 2:
+                result.update(number(self.shape, axis, points[1] // part) for part in (2, 4))
                 continue
             allowed = _BENT * (max(work.values()) - min(work.values()))
-            bent = {known[0], known[-1]}
-            for before, at, behind in zip(known, known[1:], known[2:]):
+            bent = {points[0], points[-1]}
+            for before, at, behind in zip(points, points[1:], points[2:]):
                 share = (at - before) / (behind - before)
                 if abs(work[at] - (work[before] + share * (work[behind] - work[before]))) > allowed:
                     bent.add(at)
             if len(bent) == 2:
                 continue  # a line from end to end
-            for start, end in zip(known, known[1:]):
+            for start, end in zip(points, points[1:]):
                 kinds = (self.kinds[number(self.shape, axis, at)] for at in (start, end))
                 far = end - start > max(1, self.shape[axis] // _NEAR)
                 if far and start in bent and end in bent and len(set(kinds)) == 2:
@@ -86,12 +86,12 @@ class Sampled(NamedTuple):
         shares = dict.fromkeys(sorted(self.work), 0.0)
         shares[0] = 1.0
         for axis in self.uneven():
-            known = self.along(axis)
+            points = self.along(axis)
             places = np.arange(self.shape[axis])
-            for index, at in enumerate(known):
-                hat = np.zeros(len(known))
+            for index, at in enumerate(points):
+                hat = np.zeros(len(points))
                 hat[index] = 1.0
-                share = float(np.interp(places, known, hat).mean())
+                share = float(np.interp(places, points, hat).mean())
                 shares[number(self.shape, axis, at)] += share
                 shares[0] -= share
         return shares
@@ -101,11 +101,11 @@ class Sampled(NamedTuple):
         origin = values[0]
         total = np.full(self.shape, origin)
         for axis in self.uneven():
-            known = self.along(axis)
-            here = [values[number(self.shape, axis, at)] for at in known]
+            points = self.along(axis)
+            here = [values[number(self.shape, axis, at)] for at in points]
             shape = [1, 1, 1]
             shape[axis] = self.shape[axis]
-            total = total + (np.interp(np.arange(self.shape[axis]), known, here) - origin).reshape(shape)
+            total = total + (np.interp(np.arange(self.shape[axis]), points, here) - origin).reshape(shape)
         return total
 
 
@@ -118,13 +118,13 @@ def block_order(shape: Sequence[int], group: int) -> np.ndarray:
     """
     columns, height, depth = (*shape, 1, 1)[:3]
     rows = height * depth
-    started = np.arange(columns * rows)
+    numbers = np.arange(columns * rows)
     if not group:
-        return started
+        return numbers
     whole = -(-group // columns)
-    first = started // columns // whole * whole
+    first = numbers // columns // whole * whole
     members = np.minimum(whole, rows - first)
-    place = started - first * columns
+    place = numbers - first * columns
     return columns - 1 - place // members + columns * (first + place % members)
 
 

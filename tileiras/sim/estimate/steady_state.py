@@ -98,11 +98,11 @@ def _signatures(trace: WarpTrace, loop: Loop) -> list[tuple]:
         items: list[object] = []
         for at in range(start, end):
             for event in trace.events.get(at, ()):
-                what = event.what
-                if isinstance(what, PhaseWait):
-                    items.append((event.line, what.barrier.offset, what.parity))
-                elif isinstance(what, BlockBarrier):
-                    items.append((event.line, what.number))
+                operation = event.operation
+                if isinstance(operation, PhaseWait):
+                    items.append((event.line, operation.barrier.offset, operation.parity))
+                elif isinstance(operation, BlockBarrier):
+                    items.append((event.line, operation.number))
         signatures.append((tuple(trace.visits[start:end]), tuple(items)))
     return signatures
 
@@ -193,13 +193,13 @@ def cut(cluster: ClusterTrace, state: SteadyState, count: int) -> ClusterTrace:
 
 def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
     part = WarpTrace(trace.rank, trace.warp)
-    dropped: list[tuple[int, int]] = []
+    cuts: list[tuple[int, int]] = []
     for loop in own.loops:
         # From the middle of the periodic part.
         first = own.lead + max(0, (loop.trips - own.lead - own.tail - count) // 2)
-        dropped.append((loop.starts[first], loop.starts[first + count]))
+        cuts.append((loop.starts[first], loop.starts[first + count]))
     at = 0
-    for start, end in (*dropped, (len(trace.visits), len(trace.visits))):
+    for start, end in (*cuts, (len(trace.visits), len(trace.visits))):
         offset = len(part.visits) - at
         part.visits += trace.visits[at:start]
         part.lanes += trace.lanes[at:start]

@@ -40,7 +40,7 @@ def tensor_rate(engine: Simulation, multiply: Multiply) -> float:
     return rate
 
 def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    multiply: Multiply = event.what  # type: ignore[assignment]
+    multiply: Multiply = event.operation  # type: ignore[assignment]
     rate = tensor_rate(engine, multiply)
     work = 2.0 * multiply.m * multiply.n * multiply.k
     latency = engine.gpu.latency
@@ -58,13 +58,13 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
         ready = warp.cluster.operands.get((warp.rank, warp.warp - warp.warp % _WARPGROUP), start)
         cycles = max(cycles, ready - start)
         sm.take("tensor", warp.sub_core, at, cycles)
-        done = start + cycles + latency.get("wgmma", 0.0)
-        cause = Cause("tensor", warp.number, index, at, start, done)
+        end = start + cycles + latency.get("wgmma", 0.0)
+        cause = Cause("tensor", warp.number, index, at, start, end)
         group = warp.groups["wgmma"]
-        if done >= group.open:
-            group.open, group.cause = done, cause
+        if end >= group.open:
+            group.open, group.cause = end, cause
         if warp.warp % _WARPGROUP == 0:
-            engine.span(warp, "tensor", f"wgmma m{multiply.m}n{multiply.n}k{multiply.k}", start, done, index)
+            engine.span(warp, "tensor", f"wgmma m{multiply.m}n{multiply.n}k{multiply.k}", start, end, index)
         return at + 1, "tensor core", cause
     return _tcgen05(engine, warp, multiply, work / rate, index, at)
 
@@ -119,28 +119,28 @@ def _tcgen05(
     for rank in ranks:
         for sub_core in range(SUB_CORES):
             engine.sms[rank].take("tensor", sub_core, start, cycles)
-    done = start + cycles + engine.gpu.latency.get("tcgen05", 0.0)
-    cause = Cause("tensor", warp.number, index, at, start, done)
+    end = start + cycles + engine.gpu.latency.get("tcgen05", 0.0)
+    cause = Cause("tensor", warp.number, index, at, start, end)
     queue = warp.cluster.tensor_queue
-    queue[warp.rank] = max(queue.get(warp.rank, 0.0), done)
-    engine.span(warp, "tensor", f"tcgen05 m{multiply.m}n{multiply.n}k{multiply.k}", start, done, index)
+    queue[warp.rank] = max(queue.get(warp.rank, 0.0), end)
+    engine.span(warp, "tensor", f"tcgen05 m{multiply.m}n{multiply.n}k{multiply.k}", start, end, index)
     return at + engine.gpu.latency.get("tcgen05_issue", 1.0), "tensor core", cause
 
 def transfer_tensor_memory(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
-    transfer: Transfer = event.what  # type: ignore[assignment]
+    transfer: Transfer = event.operation  # type: ignore[assignment]
     sm, latency = warp.sm, engine.gpu.latency
     if transfer.kind == "wait":
         return max(at, warp.tensor_loads), "tensor memory", None
     if transfer.kind == "cp":
         start = max(at, sm.free["tensor"][0])
-        done = start + latency.get("tcgen05_cp", 70.0)
+        end = start + latency.get("tcgen05_cp", 70.0)
         for sub_core in range(SUB_CORES):
-            sm.take("tensor", sub_core, start, done - start)
+            sm.take("tensor", sub_core, start, end - start)
         queue = warp.cluster.tensor_queue
-        queue[warp.rank] = max(queue.get(warp.rank, 0.0), done)
-        return at + 1, "tensor memory", Cause("tensor", warp.number, index, at, start, done)
+        queue[warp.rank] = max(queue.get(warp.rank, 0.0), end)
+        return at + 1, "tensor memory", Cause("tensor", warp.number, index, at, start, end)
     cycles = transfer.bytes / engine.gpu.bytes_per_cycle.get("tensor_memory", 512.0)
     start = sm.take("tensor_memory", 0, at, cycles)
-    done = start + cycles + latency.get("tcgen05_ld", latency["shared"])
-    warp.tensor_loads = max(warp.tensor_loads, done)
-    return done, "tensor memory", Cause("tensor_memory", warp.number, index, at, start, done)
+    end = start + cycles + latency.get("tcgen05_ld", latency["shared"])
+    warp.tensor_loads = max(warp.tensor_loads, end)
+    return end, "tensor memory", Cause("tensor_memory", warp.number, index, at, start, end)

@@ -37,7 +37,7 @@ class Traffic(NamedTuple):
     """Distinct bytes."""
     again: float = 0.0
     """Bytes that L2 has evicted before another cluster requests them."""
-    written: float = 0.0
+    store_bytes: float = 0.0
     """Of ``requested``, by stores."""
 
     @property
@@ -66,14 +66,14 @@ class Moved(NamedTuple):
     displacing: float = 1.0
     """DRAM bytes per missed byte, with write-backs of the lines that it evicts from L2."""
 
-    def dram_bytes(self, what: Access | Copy) -> float:
+    def dram_bytes(self, access: Access | Copy) -> float:
         """DRAM bytes of an access of the recording; the rest hits L2."""
-        return self.fresh.get(id(what), 0.0)
+        return self.fresh.get(id(access), 0.0)
 
-    def miss(self, what: Access) -> float:
+    def miss(self, access: Access) -> float:
         """Share of a sector that DRAM serves on the cluster's first touch. If loads overlap, the order of the warps
         decides which of them touches it first."""
-        return self.misses.get(id(what), 0.0)
+        return self.misses.get(id(access), 0.0)
 
 
 def traffic(
@@ -89,7 +89,7 @@ def traffic(
     places = places or range(recorded)
     shares = sample.weights() if sample is not None else dict.fromkeys(places, 1.0 / max(1, recorded))
     bases = [each.address for each in recording.allocations]
-    unique, written = [0.0] * len(bases), [0.0] * len(bases)
+    unique, store_bytes = [0.0] * len(bases), [0.0] * len(bases)
     owners: dict[int, int] = {}  # id of an access -> its allocation
     first: list[tuple[int, int, int]] = []  # (id of the access, allocation, bytes of its first touches)
     touched: dict[int, dict[int, np.ndarray]] = {}  # by cluster and allocation, in order
@@ -102,13 +102,13 @@ def traffic(
             new = np.bincount(owner[begins], minlength=len(parts)) * SECTOR
             stores = np.array([writes for _, writes in result])
             unique[number] += shares[place] * float(new.sum())
-            written[number] += shares[place] * float(new[stores].sum())
+            store_bytes[number] += shares[place] * float(new[stores].sum())
             owners.update((access, number) for access, _ in result)
             first += [(access, number, count) for (access, _), count in zip(result, new.tolist()) if count]
     allocations = [
         Traffic(each.name, each.address, each.size, own * clusters, min(float(each.size), own * clusters),
-                written=stored * clusters)
-        for each, own, stored in zip(recording.allocations, unique, written)
+                store_bytes=own_stores * clusters)
+        for each, own, own_stores in zip(recording.allocations, unique, store_bytes)
     ]  # fmt: skip
     displacing = 1.0
     if cache is not None and sample is not None:
@@ -145,9 +145,9 @@ def _again(
         for number, each in enumerate(allocations):
             spread = prod(sample.shape[lower] for lower in axes if lower < axis and number not in sharing[lower])
             between += min(float(each.size), own[number] * spread)
-        lost = 1.0 - _kept(between / cache.bytes)
+        miss_rate = 1.0 - _hit_rate(between / cache.bytes)
         for number in sharing[axis]:
-            result[number] *= 1.0 + (sample.shape[axis] - 1) * lost
+            result[number] *= 1.0 + (sample.shape[axis] - 1) * miss_rate
     return [each.footprint * (times - 1.0) for each, times in zip(allocations, result)]
 
 
@@ -164,7 +164,7 @@ def _sharing(touched: Mapping[int, Mapping[int, np.ndarray]], sample: Sampled, a
     return sharing
 
 
-def _kept(volume: float) -> float:
+def _hit_rate(volume: float) -> float:
     """Probability that a line is still cached after requests of `volume` times the cache size."""
     if volume <= 1.0:
         return 1.0
@@ -180,12 +180,12 @@ def _displaced(allocations: Sequence[Traffic], cache: Cache) -> float:
     Each missed byte, read or written, evicts one: first a dirty one of earlier launches, which is written back; later
     one of this launch, which is written back if the launch has stored it.
     """
-    stored = sum(each.miss * each.written for each in allocations)
-    moved = sum(each.miss * each.requested for each in allocations)
-    if not moved:
+    write_backs = sum(each.miss * each.store_bytes for each in allocations)
+    volume = sum(each.miss * each.requested for each in allocations)
+    if not volume:
         return 1.0
-    displaced = min(moved, cache.bytes) + max(0.0, moved - cache.bytes) * stored / moved
-    return (moved - stored + displaced) / moved
+    displaced = min(volume, cache.bytes) + max(0.0, volume - cache.bytes) * write_backs / volume
+    return (volume - write_backs + displaced) / volume
 
 
 def _sectors(
@@ -197,18 +197,19 @@ def _sectors(
     for trace in cluster.warps:
         for events in trace.events.values():
             for event in events:
-                what = event.what
-                if isinstance(what, Access):
-                    if what.space != "global":
+                access = event.operation
+                if isinstance(access, Access):
+                    if access.space != "global":
                         continue
-                    sectors, stores = what.sectors, what.write
-                elif isinstance(what, Copy) and what.addresses is not None and what.addresses.size:
-                    sectors, stores = sectors_of(what.addresses.view(np.int64), what.element), what.direction == "store"
+                    sectors, stores = access.sectors, access.write
+                elif isinstance(access, Copy) and access.addresses is not None and access.addresses.size:
+                    sectors = sectors_of(access.addresses.view(np.int64), access.element)
+                    stores = access.direction == "store"
                 else:
                     continue
                 number = bisect_right(bases, int(sectors[0]) * SECTOR + SECTOR - 1) - 1
                 if number >= 0:
                     parts, result = entry.setdefault(number, ([], []))
                     parts.append(sectors)
-                    result.append((id(what), stores))
+                    result.append((id(access), stores))
     return entry

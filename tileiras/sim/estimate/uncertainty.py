@@ -56,13 +56,13 @@ NEUTRAL: Mapping[str, float] = dict.fromkeys(PARAMETERS, 1.0)
 
 def split(time: float, busy: Mapping[str, float], launch: float) -> Needs:
     """Needs of a launch of ``time`` microseconds with overhead; ``busy``: unit's name -> microseconds of its work."""
-    named = {"L2": "l2", "DRAM": "dram", "tensor": "tensor"}
-    needs = dict.fromkeys(named.values(), 0.0)
+    units = {"L2": "l2", "DRAM": "dram", "tensor": "tensor"}
+    needs = dict.fromkeys(units.values(), 0.0)
     other = 0.0
     within = time - launch
     for unit, spent in busy.items():
-        if unit in named:
-            needs[named[unit]] = min(spent, within)
+        if unit in units:
+            needs[units[unit]] = min(spent, within)
         else:
             other = max(other, min(spent, within))
     return Needs(**needs, other=other, rest=max(0.0, within - max(other, *needs.values())), launch=launch)

@@ -73,9 +73,9 @@ class Shares(NamedTuple):
     displacing: float = 1.0
     """DRAM bytes per missed byte, with the write-backs that it causes."""
 
-    def missing(self, what: Access | Copy, size: float) -> float:
+    def missing(self, access: Access | Copy, size: float) -> float:
         """The same as a share of the ``size`` bytes that go through L2."""
-        return min(1.0, self.dram_bytes(what) / size)
+        return min(1.0, self.dram_bytes(access) / size)
 
 
 _OWNER = 48
@@ -129,9 +129,9 @@ class Chip:
         """(when a request is served, recent utilisation of the unit)."""
         cycles = size / self.rates[unit]
         self.free[unit] = max(self.free[unit], at) + cycles
-        passed = at - self.since[unit]
-        if passed > 0:
-            self.load[unit] *= exp(-passed / _RECENT)
+        interval = at - self.since[unit]
+        if interval > 0:
+            self.load[unit] *= exp(-interval / _RECENT)
             self.since[unit] = at
         self.load[unit] += cycles
         return self.free[unit], min(_FULL, self.load[unit] / _RECENT)
@@ -238,16 +238,16 @@ class Multiprocessor:
     def l2_transfer(self, at: float, size: float, missing: float) -> tuple[float, float]:
         """(when L2 and DRAM begin with ``size`` bytes, when they have moved them); ``missing``: share of DRAM."""
         start = max(at, self.l2_port)
-        self.l2_port = done = start + size / min(L2_PORT, self.chip.rates["l2"])
+        self.l2_port = end = start + size / min(L2_PORT, self.chip.rates["l2"])
         served, busy = self.chip.serve("l2", at, size)
         self.count("l2", max(start, served - size / self.chip.rates["l2"]), size / self.shares.l2)
-        done = max(done, served - BURST) + queued(busy)
+        end = max(end, served - BURST) + queued(busy)
         if missing:
-            moved = size * missing * self.shares.displacing
-            served, busy = self.chip.serve("dram", at, moved)
-            self.count("dram", max(start, served - moved / self.chip.rates["dram"]), moved / self.shares.dram)
-            done = max(done, served - BURST + queued(busy))
-        return start, done
+            volume = size * missing * self.shares.displacing
+            served, busy = self.chip.serve("dram", at, volume)
+            self.count("dram", max(start, served - volume / self.chip.rates["dram"]), volume / self.shares.dram)
+            end = max(end, served - BURST + queued(busy))
+        return start, end
 
     def backlog(self, at: float) -> float:
         """When L2, DRAM and the port of shared memory have finished their requests."""
@@ -274,11 +274,11 @@ class Multiprocessor:
         else:
             misses = sectors.size
             missing = self.shares.missing(access, misses * SECTOR)
-        start, done = self.l2_transfer(served, misses * SECTOR, missing)
-        done += (access.turns - 1) * self.gpu.latency["update"] if access.atomic else 0.0
+        start, end = self.l2_transfer(served, misses * SECTOR, missing)
+        end += (access.turns - 1) * self.gpu.latency["update"] if access.atomic else 0.0
         if access.write:
-            self.stored = max(self.stored, done)
-        return start, done + self.latency(missing)
+            self.stored = max(self.stored, end)
+        return start, end + self.latency(missing)
 
     def calculated(self, key: str, work: float) -> None:
         self.flops[key] = self.flops.get(key, 0.0) + work

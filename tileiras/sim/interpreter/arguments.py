@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import plural
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
 
 from ..errors import ArgumentMismatch
@@ -70,7 +70,7 @@ def bind_arguments(
 ) -> list[np.ndarray]:
     """One rank-0 tile per parameter.  Arrays become allocations of ``memory``; see the package docstring."""
     if len(types) != len(args):
-        message = f"the entry has {counted(len(types), 'parameter')}, got {counted(len(args), 'argument')}"
+        message = f"the entry has {plural(len(types), 'parameter')}, got {plural(len(args), 'argument')}"
         raise ArgumentMismatch(message)
     bound = []
     for name, type, value in zip(parameter_names(len(args), names), types, args):

@@ -121,7 +121,7 @@ def _is_signed(op: cuda_tile.TileOp) -> bool:
     return attribute(op, "signedness", "signed") == "signed"
 
 
-def _read(machine: Machine, op: cuda_tile.CmpIOp | cuda_tile.DivIOp | cuda_tile.RemIOp) -> list[np.ndarray]:
+def _signed_operands(machine: Machine, op: cuda_tile.CmpIOp | cuda_tile.DivIOp | cuda_tile.RemIOp) -> list[np.ndarray]:
     """The operands in the signedness of the operation."""
     convert = signed if _is_signed(op) else unsigned
     width = _element(op).width
@@ -130,7 +130,7 @@ def _read(machine: Machine, op: cuda_tile.CmpIOp | cuda_tile.DivIOp | cuda_tile.
 
 @meaning("cmpi", elementwise=True)
 def cmpi(machine: Machine, op: cuda_tile.CmpIOp):
-    lhs, rhs = _read(machine, op)
+    lhs, rhs = _signed_operands(machine, op)
     return np.asarray(_PREDICATES[op.attributes["comparison_predicate"].value](lhs, rhs))
 
 
@@ -209,7 +209,7 @@ def mulhii(machine: Machine, op: cuda_tile.MulhiIOp):
 
 def _divide(machine: Machine, op: cuda_tile.DivIOp | cuda_tile.RemIOp):
     """Truncated quotient and remainder, and where they are undefined (zero divisor, signed overflow)."""
-    lhs, rhs = _read(machine, op)
+    lhs, rhs = _signed_operands(machine, op)
     width = _element(op).width
     bad = rhs == 0
     if _is_signed(op):
@@ -243,12 +243,12 @@ def remi(machine: Machine, op: cuda_tile.RemIOp):
 
 @meaning("maxi", elementwise=True)
 def maxi(machine: Machine, op: cuda_tile.MaxIOp):
-    return wrap(np.maximum(*_read(machine, op)), _element(op).width)
+    return wrap(np.maximum(*_signed_operands(machine, op)), _element(op).width)
 
 
 @meaning("mini", elementwise=True)
 def mini(machine: Machine, op: cuda_tile.MinIOp):
-    return wrap(np.minimum(*_read(machine, op)), _element(op).width)
+    return wrap(np.minimum(*_signed_operands(machine, op)), _element(op).width)
 
 
 _BITWISE = {"andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor}

@@ -113,13 +113,13 @@ class Machine:
         values = self.values
         return [values[operand] for operand in op.operands]
 
-    def decide(self, what: str, *values: int | np.ndarray) -> None:
+    def decide(self, decision: str, *values: int | np.ndarray) -> None:
         """Record that the run depends on ``values``: an address, a condition, an index.
 
         Raises Undefined if they differ from those of a run with other undefined values.
         """
         if not RUN.get().decide(*(value for value in values if value is not None)):
-            raise Undefined(f"uses an undefined value as {what}")
+            raise Undefined(f"uses an undefined value as {decision}")
 
     def bind(self, targets: Sequence[Value], values: Sequence) -> None:
         for target, value in zip(targets, values, strict=True):

@@ -201,7 +201,7 @@ def _declare(place: Place, reads: Recording, inputs: list[Input] | None) -> None
         place.context.inputs = list({row.title: row for row in rows}.values())
     else:
         for use in reads.unseen.values():
-            message = f"{use.what} is no input that can be compared, so that the result is not stored"
+            message = f"{use.origin} is no input that can be compared, so that the result is not stored"
             hint = Diagnostic.note(None, f"{INPUTS_NAME} in the file declares the inputs of the result")
             at = place.location(use.file, use.line, use.column)
             place.context.engine.emit(Diagnostic(Severity.WARNING, at, message, [hint]))

@@ -102,8 +102,8 @@ def _database(recording: Recording, args: tuple, frame: FrameType) -> None:
     recording.reads(FILE, args[0], frame)
 
 
-def _uses(what: str) -> Callable[[Recording, tuple, FrameType], None]:
-    return lambda recording, args, frame: recording.starts(what, frame)
+def _uses(origin: str) -> Callable[[Recording, tuple, FrameType], None]:
+    return lambda recording, args, frame: recording.starts(origin, frame)
 
 
 def _makes_folder(recording: Recording, args: tuple, frame: FrameType) -> None:

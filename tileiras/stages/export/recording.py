@@ -42,7 +42,7 @@ A_PROCESS, A_SOCKET, THE_CLOCK, CHANCE = "a process", "a socket", "the clock", "
 class Seen(NamedTuple):
     """A use of something that is no input."""
 
-    what: str
+    origin: str
     file: str
     line: int
     column: int
@@ -137,14 +137,14 @@ class Recording:
         if self._reader(frame) is not None and (PROCESS, name) not in self._read:
             self._read[PROCESS, name] = kinds.observe(PROCESS, name, self.base)
 
-    def uses(self, what: str, frame: FrameType | None) -> None:
+    def uses(self, origin: str, frame: FrameType | None) -> None:
         """Note a use of something that is no input, by the user's module that a frame is of."""
-        if frame is not None and what not in self.unseen:
-            self.unseen[what] = Seen(what, *frames.position(frame))
+        if frame is not None and origin not in self.unseen:
+            self.unseen[origin] = Seen(origin, *frames.position(frame))
 
-    def starts(self, what: str, frame: FrameType | None) -> None:
+    def starts(self, origin: str, frame: FrameType | None) -> None:
         """The same where it may be a library that does it for the user's module."""
-        self.uses(what, self._reader(frame))
+        self.uses(origin, self._reader(frame))
 
     def _reader(self, frame: FrameType | None) -> FrameType | None:
         reader = frames.reader(frame)
@@ -207,8 +207,8 @@ class Recording:
                 del rows[kind, name]
         for row in self._module_rows():
             rows[row.kind, row.name] = row
-        for what in self.unseen:
-            rows[UNSEEN, what] = Input(UNSEEN, what, "")
+        for origin in self.unseen:
+            rows[UNSEEN, origin] = Input(UNSEEN, origin, "")
         return sorted(rows.values(), key=lambda row: (row.kind, row.name))
 
     def _module_rows(self) -> Iterator[Input]:

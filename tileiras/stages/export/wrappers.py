@@ -44,8 +44,8 @@ def _status(kind: str | None) -> _Tell:
     return tell
 
 
-def _value(what: str) -> _Tell:
-    return lambda recording, args, frame: recording.uses(what, frames.user_of_value(frame))
+def _value(origin: str) -> _Tell:
+    return lambda recording, args, frame: recording.uses(origin, frames.user_of_value(frame))
 
 
 def _moment(recording: Recording, args: tuple, frame: FrameType) -> None:

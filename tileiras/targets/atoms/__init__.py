@@ -10,7 +10,7 @@
 | `bulk_copies.py` | TMA, runs of bytes, tensor memory |
 | `choice.py` | the row of a target for a dot |
 
-Rows whose `chosen` is False are described, but no pass chooses them yet.
+Rows whose `is_selectable` is False are described, but no pass chooses them yet.
 """
 
 from tileiras.support.lazy import lazy_names

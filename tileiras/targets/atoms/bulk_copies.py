@@ -27,9 +27,9 @@ _GLOBAL_WRITE = Ordering("fence.proxy.async.global", "global memory was accessed
 _READ = Ordering("cp.async.bulk.wait_group.read", "the origin is written again")
 _STORED = Ordering("cp.async.bulk.wait_group", "another thread, through a release, reads global memory")
 
-_LOAD = {"executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "chosen": False}
+_LOAD = {"executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "is_selectable": False}
 _STORE = {
-    "executor": "elected thread", "queue": "bulk group", "after": (_READ, _STORED), "chosen": False,
+    "executor": "elected thread", "queue": "bulk group", "after": (_READ, _STORED), "is_selectable": False,
     "before": (_GENERIC_WRITE, _GLOBAL_WRITE), "commit": "nvgpu.tma.create_group",
     "wait": "nvgpu.tma.wait_group",
 }  # fmt: skip
@@ -39,14 +39,14 @@ _LOADS = (
         "tma_load", "global", "shared", (16,), "90", "nvgpu.tma.async.load",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [{to}], [{map}, {at}], [{barrier}]",
-        **{**_LOAD, "chosen": True},
+        **{**_LOAD, "is_selectable": True},
     ),
     CopyAtom(
         "tma_load_pair", "global", "shared", (16,), "=100f,110f", "nvgpu.tma.async.load",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX, before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 "
         "[{to}], [{map}, {at}], [{barrier}]",
-        **{**_LOAD, "chosen": True},
+        **{**_LOAD, "is_selectable": True},
     ),
     CopyAtom(
         # Others have the instruction as well; there it may be much slower (the same section).
@@ -55,7 +55,7 @@ _LOADS = (
         before=(_GENERIC_READ, _GLOBAL_WRITE),
         syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
         "[{to}], [{map}, {at}], [{barrier}], {ctas}",
-        **{**_LOAD, "chosen": True},
+        **{**_LOAD, "is_selectable": True},
     ),
     CopyAtom(
         "tma_gather4", "global", "shared", (16,), "=100f,110f,120f", "", "cp.async.bulk.tensor", TENSOR_MAP,
@@ -75,14 +75,15 @@ _STORES = (
     CopyAtom(
         "tma_store", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
         "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
-        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **{**_STORE, "chosen": True},
+        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]",
+        **{**_STORE, "is_selectable": True},
     ),
     CopyAtom(
         "tma_reduce", "shared", "global", (16,), "90", "nvgpu.tma.async.store",
         "cp.reduce.async.bulk.tensor",
         'PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"', combines=True, box=_BOX,
         syntax=".{rank}d.global.shared::cta.{operation}.tile.bulk_group [{map}, {at}], [{from}]",
-        **{**_STORE, "chosen": True},
+        **{**_STORE, "is_selectable": True},
     ),
     CopyAtom(
         "bulk_store", "shared", "global", (16,), "90", "", "cp.async.bulk", BULK, box=_RUN,
@@ -103,20 +104,20 @@ _TENSOR = (
         "tcgen05_ld", "tensor", "register", (4,), "=100f,110f", "", "tcgen05.ld", TENSOR_MEMORY,
         executor="warp", queue="tcgen05 load", wait="nvgpu.tcgen05.wait", before=(_AFTER_PRODUCT,),
         after=(Ordering("tcgen05.wait::ld.sync.aligned", "the registers are read"), _BEFORE_PRODUCT),
-        syntax=".sync.aligned.32x32b.x{columns}.b32 {registers}, [{from}]", chosen=False,
+        syntax=".sync.aligned.32x32b.x{columns}.b32 {registers}, [{from}]", is_selectable=False,
     ),
     CopyAtom(
         "tcgen05_st", "register", "tensor", (4,), "=100f,110f", "", "tcgen05.st", TENSOR_MEMORY,
         executor="warp", queue="tcgen05 store", wait="nvgpu.tcgen05.wait", before=(_AFTER_PRODUCT,),
         after=(Ordering("tcgen05.wait::st.sync.aligned", "it is used by anything else"), _BEFORE_PRODUCT),
-        syntax=".sync.aligned.32x32b.x{columns}.b32 [{to}], {registers}", chosen=False,
+        syntax=".sync.aligned.32x32b.x{columns}.b32 [{to}], {registers}", is_selectable=False,
     ),
     CopyAtom(
         "tcgen05_cp", "shared", "tensor", (16,), "=100f,110f", "", "tcgen05.cp",
         'PTX ISA, "Tensorcore 5th Generation Data Movement Instructions: tcgen05.cp"',
         executor="elected thread", queue="tcgen05 commit", before=(_GENERIC_WRITE,),
         after=(Ordering("tcgen05.commit", "anything but a later product of the same thread uses it"),),
-        syntax=".cta_group::1.128x256b [{to}], {descriptor}", chosen=False,
+        syntax=".cta_group::1.128x256b [{to}], {descriptor}", is_selectable=False,
     ),
 )  # fmt: skip
 

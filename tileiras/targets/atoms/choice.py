@@ -79,7 +79,7 @@ def known_mma_atom(name: str) -> MmaAtom | ScaledMmaAtom | None:
         from .tcgen05 import SCALED_TCGEN05_ATOMS, TCGEN05_ATOMS
 
         entry = TCGEN05_ATOMS.get(name) or SCALED_TCGEN05_ATOMS.get(name)
-        return entry if entry is not None and entry.chosen else None
+        return entry if entry is not None and entry.is_selectable else None
     return MMA_ATOMS.get(name)
 
 
@@ -98,13 +98,13 @@ def find_tensor_atom(
     on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, a_in_tensor: bool = False
 ) -> MmaAtom | None:
     """The target's atom of `m` rows and `n` columns for these element types, whose accumulator lies in tensor memory,
-    with `a_in_tensor` A as well; None if the target lacks it or it is not `chosen`."""
+    with `a_in_tensor` A as well; None if the target lacks it or it is not `is_selectable`."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
     entry = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, m, n, a_in_tensor))
-    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
+    return entry if entry is not None and entry.is_selectable and on.meets(entry.requires) else None
 
 
 def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int, n: int) -> MmaAtom | None:
@@ -115,20 +115,20 @@ def find_pair_atom(on: Target, a_type: str, b_type: str, c_type: str, rows: int,
     from .tcgen05 import TCGEN05_ATOMS, tensor_atom_name
 
     entry = TCGEN05_ATOMS.get(tensor_atom_name(a_type, b_type, c_type, 2 * rows, n, pair=True))
-    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
+    return entry if entry is not None and entry.is_selectable and on.meets(entry.requires) else None
 
 
 def find_scaled_tensor_atom(
     on: Target, a_type: str, b_type: str, scale_type: str, block: int, m: int, n: int, pair: bool = False
 ) -> ScaledMmaAtom | None:
     """The target's block-scaled atom of `m` rows, of a CTA or of a `pair`, and `n` columns whose accumulator lies in
-    tensor memory; None if the target lacks it or it is not `chosen`."""
+    tensor memory; None if the target lacks it or it is not `is_selectable`."""
     if not on.has("tcgen05"):
         return None
     from .tcgen05 import SCALED_TCGEN05_ATOMS, scaled_tensor_atom_name
 
     entry = SCALED_TCGEN05_ATOMS.get(scaled_tensor_atom_name(a_type, b_type, scale_type, block, m, n, pair))
-    return entry if entry is not None and entry.chosen and on.meets(entry.requires) else None
+    return entry if entry is not None and entry.is_selectable and on.meets(entry.requires) else None
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:

@@ -164,7 +164,7 @@ class MmaAtom(NamedTuple):
     syntax: str = ""
     """Operands of `instruction` as inline assembly, for those without an intrinsic: `{d}`, `{a}`, `{b}` and
     `{scale_d}` are registers or descriptors, `{trans_a}` and `{trans_b}` 1 for an operand whose major is not K."""
-    chosen: bool = True
+    is_selectable: bool = True
     """False for an instruction that is described but that no pass chooses yet."""
 
     ctas = property(_ctas)
@@ -203,7 +203,7 @@ class ScaledMmaAtom(NamedTuple):
     before: tuple[Ordering, ...] = ()
     after: tuple[Ordering, ...] = ()
     syntax: str = ""
-    chosen: bool = True
+    is_selectable: bool = True
 
     ctas = property(_ctas)
     cta_rows = property(_cta_rows)
@@ -241,7 +241,7 @@ class CopyAtom(NamedTuple):
     after: tuple[Ordering, ...] = ()
     syntax: str = ""
     """Operands of `instruction` as inline assembly, for those without an intrinsic."""
-    chosen: bool = True
+    is_selectable: bool = True
 
     @property
     def asynchronous(self) -> bool:

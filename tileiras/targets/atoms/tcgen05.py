@@ -136,7 +136,7 @@ def _row(kind: _Kind, types: tuple[str, str], c_type: str, shape: _Shape, n: int
         after=_AFTER,
         syntax=f"[{{d}}], {'[{a}]' if in_tensor else '{a}'}, {{b}}, {{descriptor}}, {{scale_d}}",
         op="nvgpu.tcgen05.mma" if is_offered else "",
-        chosen=is_offered,
+        is_selectable=is_offered,
     )
 
 
@@ -233,7 +233,7 @@ def _scaled_row(
         after=_AFTER,
         syntax="[{d}], {a}, {b}, {descriptor}, [{scale_a}], [{scale_b}], {scale_d}",
         op="nvgpu.tcgen05.mma.block_scale" if is_offered else "",
-        chosen=is_offered,
+        is_selectable=is_offered,
     )
 
 

@@ -42,7 +42,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
     cookie = f"{endpoint.COOKIE}{os.getpid()}-{os.urandom(8).hex()}"
     path = os.path.join(notes, cookie)
     try:
-        known = [[root, *_identity(root), list(suffixes)] for root, suffixes in roots]
+        identities = [[root, *_identity(root), list(suffixes)] for root, suffixes in roots]
         connection = sockets.connected(endpoint.name(), PATIENCE)
     except FileNotFoundError:
         start()
@@ -54,7 +54,7 @@ def ask(notes: str, roots: Iterable[tuple[str, Iterable[str]]], since: Mapping[s
         os.unlink(path)  # its creation has queued an event nevertheless
         answer = say(
             connection, endpoint.ASK,
-            {"notes": notes, "identity": _identity(notes), "cookie": cookie, "roots": known, "since": dict(since)},
+            {"notes": notes, "identity": _identity(notes), "cookie": cookie, "roots": identities, "since": dict(since)},
         )  # fmt: skip
         if answer.get("state") == endpoint.RETIRED:
             start()

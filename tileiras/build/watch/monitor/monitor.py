@@ -71,7 +71,7 @@ class Monitor:
     """Watches `roots`, and `notes`, the folder in which clients create cookie files to synchronize with the queue."""
 
     def __init__(self, roots: Sequence[Root], notes: str) -> None:
-        """Raises Unwatchable, and OSError if the system's limit of queues is reached."""
+        """Raise Unwatchable, and OSError if the system's limit of queues is reached."""
         self.roots = list(roots)
         self.lost = ""
         """The reason for which the monitor can no longer answer; empty while it can."""
@@ -117,7 +117,7 @@ class Monitor:
                 self.drain()
                 self.epoch = secrets.token_hex(16)
             except (Unwatchable, OSError) as reason:
-                self.lost = _told(reason)
+                self.lost = _text(reason)
 
     def _establish(self) -> Iterator[None]:
         for root in self.roots:
@@ -235,7 +235,7 @@ class Monitor:
         except FileNotFoundError:
             self._busy.discard(path)
         except (Unwatchable, OSError) as reason:
-            self._lose(_told(reason))
+            self._lose(_text(reason))
 
     def _arm(self, path: str) -> None:
         """Add a watch to a file and record whether it is open for writing; raises Unwatchable and OSError."""
@@ -292,7 +292,7 @@ class Monitor:
                 if (state.st_dev, state.st_ino) != root.identity:
                     self._lose(f"{root.path} is another folder now")
         except (Unwatchable, OSError) as reason:
-            self._lose(_told(reason))
+            self._lose(_text(reason))
 
     def now(self) -> Token | None:
         """Return the token after all queued events, once every opened file has been checked; None if lost."""
@@ -332,7 +332,7 @@ def _is_open_for_writing(descriptor: int) -> bool:
     return False
 
 
-def _told(reason: BaseException) -> str:
+def _text(reason: BaseException) -> str:
     if isinstance(reason, OSError) and reason.errno == errno.ENOSPC:
         return "the system gives no more watches: raise fs.inotify.max_user_watches"
     return str(reason)

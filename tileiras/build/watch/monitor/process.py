@@ -155,7 +155,7 @@ class Process:
         kind, request = endpoint.received(connection.recv)
         if kind == endpoint.ASK:
             self._last = time.monotonic()
-            answer = self._asked(request, process)
+            answer = self._changes(request, process)
         elif kind in (endpoint.STATUS, endpoint.STOP):
             answer = {"pid": os.getpid(), "checkouts": [checkout.facts() for checkout in self._checkouts.values()]}
         else:
@@ -167,7 +167,7 @@ class Process:
         except ProtocolError:
             connection.sendall(endpoint.packed(endpoint.ANSWER, {**answer, "changed": None}))
 
-    def _asked(self, request: dict[str, Any], process: int) -> dict[str, Any]:
+    def _changes(self, request: dict[str, Any], process: int) -> dict[str, Any]:
         if _code_state() != self._code:
             self._end()
             return {"state": endpoint.RETIRED}
@@ -210,8 +210,8 @@ def _wait_for(monitor: Monitor, cookie: str) -> bool:
         monitor.drain()
         if monitor.saw(cookie):
             return True
-        left = until - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        seconds = until - time.monotonic()
+        if seconds <= 0 or not poll.poll(seconds * 1000):
             break
     return False
 

@@ -159,14 +159,14 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 class Place(NamedTuple):
     """Where a tile is in shared memory: `start` bytes after `base`, which is at a multiple of `alignment`.
 
-    For a slice, `moved` is XORed into every address, in elements; `moved_bits` are the bits that it may have.
+    For a slice, `mask` is XORed into every address, in elements; `mask_bits` are the bits that it may have.
     """
 
     base: Value
     alignment: int
     start: Number = 0
-    moved: Number = 0
-    moved_bits: int = 0
+    mask: Number = 0
+    mask_bits: int = 0
 
 
 def shared_addresses(
@@ -179,16 +179,16 @@ def shared_addresses(
     of each access, and occupies no register between accesses.
     """
     emit = lowering.emit
-    shared_bits = access.thread_bits() | place.moved_bits
+    shared_bits = access.thread_bits() | place.mask_bits
     cache: dict[int, Value] = {}
     result = []
 
     def thread_pointer(mixed: int) -> Value:
         def make() -> Value:
             thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
-            return emit.gep(place.base, emit.mul(emit.xor(thread, place.moved), size))
+            return emit.gep(place.base, emit.mul(emit.xor(thread, place.mask), size))
 
-        if place.moved_bits:
+        if place.mask_bits:
             return emit.gep(make(), place.start)
 
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)

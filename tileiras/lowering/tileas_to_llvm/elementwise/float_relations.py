@@ -92,7 +92,7 @@ class FloatRelations:
         mine, its = self._known.get(one), self._known.get(other)
         pair = _pair(mine, its) if mine is not None and its is not None else None
         if pair is not None:
-            return self._made(_MEANING[op](_of_pair(mine, pair), _of_pair(its, pair)), *pair, one)
+            return self._truth(_MEANING[op](_of_pair(mine, pair), _of_pair(its, pair)), *pair, one)
         if op is llvm.OrOp and (conjunction := self._with_conjunction(one, other)) is not None:
             return conjunction
         result = self._emit.logical(op, one, other)
@@ -116,10 +116,10 @@ class FloatRelations:
         if _steps()[cases].cost >= _steps()[required].cost:
             return None
         emit = self._emit
-        rest = emit.logical(llvm.AndOp, condition, self._made(cases, *pair, one))
+        rest = emit.logical(llvm.AndOp, condition, self._truth(cases, *pair, one))
         return emit.logical(llvm.OrOp, one, rest)
 
-    def _made(self, cases: int, first: Value, second: Value, like: Value) -> Value:
+    def _truth(self, cases: int, first: Value, second: Value, like: Value) -> Value:
         """The truth value of a set of cases, of the type of ``like``."""
         emit = self._emit
         if cases in (0, _ALL):
@@ -129,7 +129,7 @@ class FloatRelations:
             both = {"12": (first, second), "11": (first, first), "22": (second, second)}[step.of]
             value = emit.fcmp(step.predicate, *both)
         else:
-            value = emit.logical(step.op, *(self._made(part, first, second, like) for part in step.parts))
+            value = emit.logical(step.op, *(self._truth(part, first, second, like) for part in step.parts))
         self._known[value] = _Relation(first, second, cases)
         return value
 

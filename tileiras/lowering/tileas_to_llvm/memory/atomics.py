@@ -111,8 +111,8 @@ class _Update:
         combine = _COMBINATIONS.get(self.kind)
         if combine is None or type.width not in _EXCHANGED_BITS:
             mode = next((mode for mode, name in _OPERATIONS.items() if name == self.kind), self.kind)
-            what = f"atomic '{mode}' of '{type}'"
-            raise VerifyError(f"{what} is not supported on {self.lowering.target.name}", prefix=False)
+            subject = f"atomic '{mode}' of '{type}'"
+            raise VerifyError(f"{subject} is not supported on {self.lowering.target.name}", prefix=False)
         return self._exchange_loop(pointer, values[-1], combine, predicate)
 
     def _instruction(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:

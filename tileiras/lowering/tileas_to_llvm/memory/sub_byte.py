@@ -29,7 +29,7 @@ class NibbleAddresses(TileAddresses):
     def _base(self) -> Value:
         return half_byte_address(self._lowering.value(self._memref.base), self._lowering)
 
-    def _moved(self, address: Value, units: Number) -> Value:
+    def _advance(self, address: Value, units: Number) -> Value:
         return self._emit.value(self._emit.add(address, units, i64), i64)
 
 

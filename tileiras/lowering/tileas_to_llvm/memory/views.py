@@ -69,7 +69,7 @@ class TileAddresses:
     def _base(self) -> Value:
         return self._lowering.value(self._memref.base)
 
-    def _moved(self, address: Value, units: Number) -> Value:
+    def _advance(self, address: Value, units: Number) -> Value:
         return self._emit.gep(address, units)
 
     def memref_base(self) -> Value:
@@ -149,7 +149,7 @@ class TileAddresses:
                 if place:
                     low = place & -place
                     before = self._row_base(mixed, (*rows[:d], place ^ low, *rows[d + 1 :]))
-                    return self._moved(before, self._multiple(d, low.bit_length() - 1))
+                    return self._advance(before, self._multiple(d, low.bit_length() - 1))
             return self._thread_base(mixed)
 
         return self._once(("base", mixed, rows), make)
@@ -169,7 +169,7 @@ class TileAddresses:
         offset: Number = 0
         for d in range(self.rank):
             offset = emit.add(offset, emit.mul(self._index(d, mixed[d]), self._strides[d], i64), i64)
-        return self._moved(self._base(), emit.mul(offset, self.element_bytes, i64))
+        return self._advance(self._base(), emit.mul(offset, self.element_bytes, i64))
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 
@@ -200,11 +200,11 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            return emit.icmp("sgt", self._left(dim, mixed), emit.integer(place, i64))
+            return emit.icmp("sgt", self._remaining(dim, mixed), emit.integer(place, i64))
 
         return self._once(("inside", dim, mixed | place), make)
 
-    def _left(self, dim: int, mixed: int) -> Value:
+    def _remaining(self, dim: int, mixed: int) -> Value:
         """How many places from the thread's own on lie before the memref's end, as i64; none or less where the tile
         begins before the memref."""
         emit = self._emit
@@ -229,7 +229,7 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            remaining = emit.intrinsic("smin", self._left(dim, mixed), emit.integer(self.view.shape[dim], i64))
+            remaining = emit.intrinsic("smin", self._remaining(dim, mixed), emit.integer(self.view.shape[dim], i64))
             remaining = emit.intrinsic("smax", remaining, emit.integer(0, i64))
             return emit.insert(llvm.TruncOp(remaining, res=i32))
 

@@ -153,7 +153,7 @@ def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering
 def _own_places(
     op: tileas.CopyOp | tileas.StoreTensorOp | tileas.AsyncTiledLoadOp, lowering: FunctionLowering
 ) -> Iterator[tuple[list[int], Value]]:
-    """Runs of up to four words of a thread's own place in a buffer, and their addresses.
+    """Run of up to four words of a thread's own place in a buffer, and their addresses.
 
     A run lies beside those of the other threads, so that no bank has two words of a wavefront.
     """
@@ -254,7 +254,7 @@ def copy(
         if op.slice is not None:
             columns = slice_columns(layout, tile.shape, offsets_of(tile))
             slice_offset = lowering.emit.image(columns, lowering.value(op.slice))
-            place = place._replace(moved=slice_offset, moved_bits=gf2.support(columns))
+            place = place._replace(mask=slice_offset, mask_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
     with lowering.rematerialized():

@@ -73,7 +73,7 @@ def plan_alternate_tiles(switch: AgentSwitchOp, agent: Region, outside: set[Oper
     tile = loop.body.block
     _check_round(loop, tile)
     address_slice = AgentSlice(switch, outside | before)
-    address_slice.what = "the tiles of an agent"
+    address_slice.subject = "the tiles of an agent"
     runs: dict[Operation, dict[CreatePipelineOp, int]] = {}
     for op in (inner for outer in tile.operations for inner in outer.walk()):
         if isinstance(op, tileas.IncIterOp) and op.parent_op not in runs:

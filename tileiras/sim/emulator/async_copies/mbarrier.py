@@ -111,7 +111,7 @@ class _Change(NamedTuple):
 
     arrivals: int
     bytes_: int
-    expected: int = 0
+    count_change: int = 0
     expects: bool = False
 
     def of(self, amount: int) -> tuple[int, int]:
@@ -121,7 +121,7 @@ class _Change(NamedTuple):
 
 _CHANGES = {
     "arrive": _Change(1, 0),
-    "arrive_drop": _Change(1, 0, expected=-1),
+    "arrive_drop": _Change(1, 0, count_change=-1),
     "expect_tx": _Change(0, 1, expects=True),
     "complete_tx": _Change(0, -1),
 }
@@ -157,7 +157,7 @@ def decode_change(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             arrivals, bytes_ = change.of(int(amounts[thread]))
             state.pending -= arrivals
             state.transactions += bytes_
-            state.expected += change.expected
+            state.expected += change.count_change
             if arrives and (state.is_complete or number == len(threads)):
                 # Later arrivals, of the next phase, are released by its end.
                 last = slice(synchronised, number)

@@ -74,11 +74,11 @@ class Commit(NamedTuple):
 
 
 class WaitGroup(NamedTuple):
-    """A wait until at most ``left`` groups of ``kind`` are in flight; ``reads``: until their sources have been read;
+    """A wait until at most ``pending`` groups of ``kind`` are in flight; ``reads``: until their sources have been read;
     ``uncommitted``: and operations that are in no group yet (`cp.async.wait_all`)."""
 
     kind: str
-    left: int
+    pending: int
     reads: bool = False
     uncommitted: bool = False
 
@@ -98,11 +98,11 @@ class BarrierInit(NamedTuple):
 
 
 class Arrive(NamedTuple):
-    """``count`` arrivals at an mbarrier, which also add ``expected`` to the pending bytes of the phase."""
+    """``count`` arrivals at an mbarrier, which also add ``bytes`` to the pending bytes of the phase."""
 
     barrier: Place
     count: int
-    expected: int
+    bytes: int
 
 
 class PhaseWait(NamedTuple):

@@ -258,14 +258,14 @@ class Knowledge:
             return min(self._known_of(lane, other, clock) for lane in differ.values())
         vectors = self._vectors(thread)
         if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
-            return self._known(thread, other, clock)
+            return self._least_clock(thread, other, clock)
         # Knowledge through chains alone is equal for all threads that acquired the same chains.
         limits = (vectors[0].reach or self._reach(vectors[0])).limits
         if limits.get(other, -1) < clock:
-            limits[other] = self._known(thread, other, clock)
+            limits[other] = self._least_clock(thread, other, clock)
         return limits[other]
 
-    def _known(self, thread: int, other: int, clock: int) -> int:
+    def _least_clock(self, thread: int, other: int, clock: int) -> int:
         limit = self._known_by(thread, other)
         if other < 0 and limit < clock:
             # The lanes of a warp may have released one by one.

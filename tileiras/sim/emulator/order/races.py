@@ -305,7 +305,7 @@ class RaceChecker:
 
     def report(
         self, group: WarpGroup, item: Instruction, access: Access, cell: int, thread: int, other: int, code: int,
-        what: str, order: Order = WEAK,
+        conflict: str, order: Order = WEAK,
         missing: str = "",
     ) -> None:  # fmt: skip
         position = int(np.flatnonzero(group.numbers == thread)[0])
@@ -333,7 +333,7 @@ class RaceChecker:
             address = access.allocation.address + cell * self.global_granule
             where = f"address {address:#x} of {access.allocation.name}"
         group.fault(
-            f"race on {where}: {what} by {who} at line {earlier.line} ({earlier.text}), and {missing}",
+            f"race on {where}: {conflict} by {who} at line {earlier.line} ({earlier.text}), and {missing}",
             item,
             position,
             address,

@@ -112,8 +112,8 @@ def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
         if pc == PARKED:
             item = last_before(blocks, int(group.resume[thread]))
             number = int(group.barrier[thread])
-            which = {CLUSTER_BARRIER: " (the cluster's barrier)", WAITING: ""}.get(number, f" (barrier {number})")
-            result.setdefault(f"waiting at line {item.line}: {item.text}{which}", thread)
+            label = {CLUSTER_BARRIER: " (the cluster's barrier)", WAITING: ""}.get(number, f" (barrier {number})")
+            result.setdefault(f"waiting at line {item.line}: {item.text}{label}", thread)
         else:
             item = instruction_at(blocks[pc], blocks)
             if blocks[pc].collective is not None:

@@ -292,8 +292,8 @@ class Decoder:
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
-    def unsupported(self, what: str | None = None) -> UnsupportedInstruction:
-        message = f"unsupported instruction: {what}" if what else "unsupported instruction"
+    def unsupported(self, feature: str | None = None) -> UnsupportedInstruction:
+        message = f"unsupported instruction: {feature}" if feature else "unsupported instruction"
         return UnsupportedInstruction(message, line=self.current.line, text=self.current.text)
 
     def error(self, message: str) -> EmulationError:

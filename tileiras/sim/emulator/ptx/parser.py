@@ -395,10 +395,10 @@ class Parser(TokenReader):
             return number_of(text)
         if kind == "name":
             self.at += 1
-            return self._named(text)
+            return self._resolve_name(text)
         raise self.error(f"unexpected '{text}' in an instruction")
 
-    def _named(self, text: str):
+    def _resolve_name(self, text: str):
         if text == "_":
             return Sink()
         result = self.scope.find(text)
@@ -424,7 +424,7 @@ class Parser(TokenReader):
             elif self.tokens[self.at][0] == "number" or self.peek("-"):
                 parts.append(Address(None, self.integer()))
             else:
-                base = self._named(self.name())
+                base = self._resolve_name(self.name())
                 offset = 0
                 while self.peek("+") or self.peek("-"):
                     negative = self.tokens[self.at][1] == "-"

@@ -56,18 +56,18 @@ class TokenReader:
         position = self.tokens[self.at][2]
         return EmulationError(message, line=self.line_of(position), text=self._line_text(position))
 
-    def peek(self, what: str) -> bool:
-        return self.tokens[self.at][1] == what
+    def peek(self, token: str) -> bool:
+        return self.tokens[self.at][1] == token
 
-    def accept(self, what: str) -> bool:
-        if self.tokens[self.at][1] == what:
+    def accept(self, token: str) -> bool:
+        if self.tokens[self.at][1] == token:
             self.at += 1
             return True
         return False
 
-    def expect(self, what: str) -> None:
-        if not self.accept(what):
-            raise self.error(f"expected '{what}', found '{self.tokens[self.at][1]}'")
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            raise self.error(f"expected '{token}', found '{self.tokens[self.at][1]}'")
 
     def name(self) -> str:
         kind, text, _ = self.tokens[self.at]

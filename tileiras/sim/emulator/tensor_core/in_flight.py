@@ -67,7 +67,7 @@ class Accumulators:
             self._values = _fragments(self.tiles, self.type)
         return self._values
 
-    def settled(self, number: int) -> np.ndarray:
+    def value(self, number: int) -> np.ndarray:
         active = self.group.active()
         if (flying := self.count[active // 32] > 0).any():
             self.group.fault(self.message, self.item, int(active[flying.argmax()]))
@@ -76,7 +76,7 @@ class Accumulators:
     def write(self, number: int, lanes: np.ndarray, value: np.ndarray) -> None:
         """Threads of warps that are not in flight write a register."""
         values = list(self.values())
-        values[number] = np.where(lanes, value, self.settled(number))
+        values[number] = np.where(lanes, value, self.value(number))
         self._values, self.tiles = values, _tiles(values, self.type)
 
 
@@ -89,14 +89,14 @@ class InFlight:
         self.accumulators = accumulators
         self.number = number
 
-    def settled(self) -> np.ndarray:
-        return self.accumulators.settled(self.number)
+    def value(self) -> np.ndarray:
+        return self.accumulators.value(self.number)
 
     def __getattr__(self, name: str):
-        return getattr(self.settled(), name)
+        return getattr(self.value(), name)
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
-        return np.asarray(self.settled(), dtype)
+        return np.asarray(self.value(), dtype)
 
     def __array_function__(self, function, types, arguments, options):
         """If other warps of the group write the register, those in flight stay in flight."""
@@ -106,19 +106,19 @@ class InFlight:
         return function(*map(_current, arguments), **options)
 
     def __getitem__(self, index):
-        return self.settled()[index]
+        return self.value()[index]
 
     def __invert__(self) -> np.ndarray:
-        return ~self.settled()
+        return ~self.value()
 
     def __neg__(self) -> np.ndarray:
-        return -self.settled()
+        return -self.value()
 
 
 def _current(argument):
     if isinstance(argument, list | tuple):
         return type(argument)(map(_current, argument))
-    return argument.settled() if isinstance(argument, InFlight) else argument
+    return argument.value() if isinstance(argument, InFlight) else argument
 
 
 @functools.lru_cache(maxsize=64)

@@ -230,29 +230,29 @@ def _scale_readers(
             raise decoder.error("expected a byte and a thread selector")
         selectors.append([decoder.src(each, U16) for each in items])
 
-    def read(group: WarpGroup, which: int) -> np.ndarray:
+    def read(group: WarpGroup, operand: int) -> np.ndarray:
         """(warps, 32, count): the scales that each thread has to give."""
-        words = np.ascontiguousarray(group.full(slots[which])).reshape(-1, 32)
-        byte = int(np.unique(group.full(selectors[which][0]))[0])
+        words = np.ascontiguousarray(group.full(slots[operand])).reshape(-1, 32)
+        byte = int(np.unique(group.full(selectors[operand][0]))[0])
         pieces = words[..., None].view(np.uint8)[..., byte : byte + count]
         if format == "ue4m3":
             return rounding.decode(pieces & np.uint8(0x7F), "e4m3")
         return rounding.decode(np.ascontiguousarray(pieces), format)
 
-    def thread(group: WarpGroup, which: int) -> int:
-        return int(np.unique(group.full(selectors[which][1]))[0])
+    def thread(group: WarpGroup, operand: int) -> int:
+        return int(np.unique(group.full(selectors[operand][1]))[0])
 
-    def left(group: WarpGroup) -> np.ndarray:
+    def left_scales(group: WarpGroup) -> np.ndarray:
         values = read(group, 0).reshape(-1, 8, 4, count)
         first = 2 * thread(group, 0)
         rows = np.concatenate([values[:, :, first], values[:, :, first + 1]], axis=1)
         return np.repeat(rows, run, axis=2)
 
-    def right(group: WarpGroup) -> np.ndarray:
+    def right_scales(group: WarpGroup) -> np.ndarray:
         columns = read(group, 1).reshape(-1, 8, 4, count)[:, :, thread(group, 1)]
         return np.repeat(columns.swapaxes(1, 2), run, axis=1)
 
-    return left, right
+    return left_scales, right_scales
 
 
 def total_bits(

@@ -76,13 +76,13 @@ def first_lanes(group: WarpGroup) -> list[int]:
     return (warps * 32 + active[warps].argmax(1)).tolist()
 
 
-def of_warp(group: WarpGroup, item: Instruction, slot: int, what: str) -> np.ndarray:
+def of_warp(group: WarpGroup, item: Instruction, slot: int, label: str) -> np.ndarray:
     """A slot's values, which have to be equal in the threads of each active warp; one element per thread."""
     values = group.full(slot)
     rows, active = values.reshape(-1, 32), group.active_lanes().any(1)
     differ = active & (rows != rows[:, :1]).any(1)
     if differ.any():
-        group.fault(f"the threads of a warp have different {what}", item, 32 * int(differ.argmax()))
+        group.fault(f"the threads of a warp have different {label}", item, 32 * int(differ.argmax()))
     return values
 
 

@@ -84,7 +84,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                     raw = each.read()
                     if packed is not None:
                         raw = narrow_codes(raw, packed[0], 16) << packed[1]
-                    init_bits = each.known().reshape(len(raw), 4 * units, 4) if packed is None else True
+                    init_bits = each.init_bits().reshape(len(raw), 4 * units, 4) if packed is None else True
                     cells = unit.memory.cells(each.block)
                     for copy in places.T:
                         cells.words[copy, column : column + 4 * units] = np.ascontiguousarray(raw).view(np.uint32)

@@ -238,7 +238,7 @@ class Product:
         if form.vector:
             if shape.scale not in _SCALES[form.kind, form.vector]:
                 self._fault(f"scales of type {shape.scale} with {form.vector} along k")
-            if any(which % form.vector or form.vector == 4 and which for which in shape.scale_ids):
+            if any(identifier % form.vector or form.vector == 4 and identifier for identifier in shape.scale_ids):
                 self._fault(f"scales from bytes {shape.scale_ids} on, {form.vector} along k")
         return shape
 
@@ -261,7 +261,7 @@ class Product:
         bits, _ = FORMATS[name]
         lines, units = (self.shape.k, -(-rows * bits // 128)) if transposed else (rows, 2)
         matrix = matrix_at(self.group, form.item, self.thread, word, lines, units, transposed)
-        narrow = matrix.made.atom == 32
+        narrow = matrix.descriptor.atom == 32
         if transposed and narrow != (name == "tf32"):
             self._fault(f"a transposed matrix of {name} {'with' if narrow else 'without'} swizzling by 32 bytes")
         return [Source(self.group, form.item, self.thread, block, matrix, partly) for block in self.blocks]
@@ -279,9 +279,9 @@ class Product:
         column = self.a_address[1]
         return Region(self.blocks[number], lanes, column, column + _A_COLUMNS)
 
-    def _scale_region(self, number: int, which: int) -> Region:
-        count = self.shape.n // len(self.groups) if which else self.rows
-        _, column = self.scales[which]
+    def _scale_region(self, number: int, operand: int) -> Region:
+        count = self.shape.n // len(self.groups) if operand else self.rows
+        _, column = self.scales[operand]
         return Region(self.blocks[number], ALL_LANES, column, column + -(-count // QUARTER))
 
     # -- issue -----------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Product:
     def issue(self) -> None:
         form = self.form
         numbers = range(len(self.blocks))
-        reads = [self._scale_region(number, which) for number in numbers for which in range(len(self.scales))]
+        reads = [self._scale_region(number, operand) for number in numbers for operand in range(len(self.scales))]
         writes = [self._d_region(number) for number in numbers]
         if self.a_address is not None:
             (writes if form.shifted else reads).extend(self._a_region(number) for number in numbers)
@@ -300,9 +300,9 @@ class Product:
             source.begin()
         recorder = self.group.launch.recorder
         if recorder is not None:
-            recorder.operation(self.group, form.item, self.thread, self._told())
+            recorder.operation(self.group, form.item, self.thread, self._multiply())
 
-    def _told(self) -> Multiply:
+    def _multiply(self) -> Multiply:
         shape = self.shape
         a_bits = 0 if self.a_address is not None else self.rows * FORMATS[shape.a][0]
         b_bits = self.b_rows * FORMATS[shape.b][0]
@@ -337,7 +337,7 @@ class Product:
         b = b * shape.signs[1]
         if self.columns is not None:
             b[~self.columns] = 0.0
-        factor, valid = self._left(), self._known_rows()
+        factor, valid = self._a_values(), self._known_rows()
         if self.scales:
             factor, b = self._scaled(factor, b)
             valid &= np.concatenate([self._known_scales(number) for number in range(len(self.blocks))])
@@ -361,7 +361,7 @@ class Product:
         values = unpack(source.read(), name)
         return values.T[:rows] if transposed else values
 
-    def _left(self) -> list[np.ndarray]:
+    def _a_values(self) -> list[np.ndarray]:
         """A, (m, k): once, or once for every group of lanes where these have different rows."""
         shape = self.shape
         if self.a_address is None:
@@ -392,9 +392,9 @@ class Product:
         init_bits = self.unit.memory.cells(region.block).written[:, region.first : region.last]
         return self._of_rows(init_bits, 0, slice(None), self.rows).all((0, 2))
 
-    def _of_rows(self, cells: np.ndarray, which: int, halves: slice, count: int) -> np.ndarray:
+    def _of_rows(self, cells: np.ndarray, operand: int, halves: slice, count: int) -> np.ndarray:
         """(quarters, count, vector) of (lanes, columns, bytes) of scales."""
-        first = self.shape.scale_ids[which]
+        first = self.shape.scale_ids[operand]
         bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
         return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
 
@@ -412,19 +412,19 @@ class Product:
         factors = np.repeat(np.concatenate(parts), run, axis=1)
         return [each * np.repeat(rows, run, axis=1) for each in matrices], b * factors
 
-    def _read_scales(self, number: int, which: int, group: int, count: int) -> np.ndarray:
+    def _read_scales(self, number: int, operand: int, group: int, count: int) -> np.ndarray:
         """(count, vector) binary64: those of A's rows in a block, or of B's columns in a group of lanes."""
-        region = self._scale_region(number, which)
+        region = self._scale_region(number, operand)
         cells = self.unit.memory.cells(region.block)
         words = np.ascontiguousarray(cells.words[:, region.first : region.last]).view(np.uint8)
-        halves = slice(2 * group, 2 * group + 2) if which and len(self.groups) == 2 else slice(None)
-        init_bits = self._of_rows(cells.written[:, region.first : region.last], which, halves, count)
-        if which and self.unit.memory.launch.check_uninitialised and not init_bits.all():
+        halves = slice(2 * group, 2 * group + 2) if operand and len(self.groups) == 2 else slice(None)
+        init_bits = self._of_rows(cells.written[:, region.first : region.last], operand, halves, count)
+        if operand and self.unit.memory.launch.check_uninitialised and not init_bits.all():
             quarter, row, _ = np.argwhere(~init_bits)[0].tolist()
             self._fault(unwritten(QUARTER * quarter + row % QUARTER, region.first + row // QUARTER))
-        raw = self._of_rows(words, which, halves, count)
+        raw = self._of_rows(words, operand, halves, count)
         if ((raw != raw[:1]) & init_bits.all(0)).any():
-            self._fault(f"the quarters of tensor memory have different scales of {'B' if which else 'A'}")
+            self._fault(f"the quarters of tensor memory have different scales of {'B' if operand else 'A'}")
         codes = np.ascontiguousarray(raw[0])
         if self.shape.scale == "ue4m3":
             return rounding.decode(codes & np.uint8(0x7F), "e4m3")

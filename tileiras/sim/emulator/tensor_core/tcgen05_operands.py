@@ -125,7 +125,7 @@ class Matrix(NamedTuple):
     """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; if MN-major
     (``transposed``), a row has the elements of one k."""
 
-    made: Descriptor
+    descriptor: Descriptor
     rows: int
     units: int
     transposed: bool
@@ -134,7 +134,7 @@ class Matrix(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def unit_addresses(matrix: Matrix) -> np.ndarray:
     """Offsets in shared memory of a matrix's units, uint64, row by row."""
-    result = matrix.made
+    result = matrix.descriptor
     line = np.arange(matrix.rows, dtype=np.int64)[:, None]
     unit = np.arange(matrix.units, dtype=np.int64)
     plain, across = result.row == 16, result.row // 16
@@ -159,7 +159,7 @@ class Source:
     """A matrix in the shared memory of ``block``, read by an instruction of ``thread`` of ``group``; it has to be
     written completely, or ``partly``."""
 
-    __slots__ = ("block", "group", "item", "known_before", "matrix", "ordered", "partly", "thread", "units")
+    __slots__ = ("block", "group", "item", "init_bits_at_issue", "matrix", "ordered", "partly", "thread", "units")
 
     def __init__(
         self, group: WarpGroup, item: Instruction, thread: int, block: int, matrix: Matrix, partly: bool = False
@@ -172,7 +172,7 @@ class Source:
         self.partly = partly
         self.units: np.ndarray | None = None  # their values when the instruction was issued
         self.ordered = 0  # of that access
-        self.known_before: np.ndarray | bool = True  # whether they were written then
+        self.init_bits_at_issue: np.ndarray | bool = True  # whether they were written then
 
     def _access(self) -> Access:
         addresses = unit_addresses(self.matrix)
@@ -182,13 +182,13 @@ class Source:
         threads = np.full(addresses.size, self.thread)
         return resolve_shared(self.group, self.item, addresses, _UNIT, None if self.partly else False, threads)
 
-    def known(self) -> np.ndarray:
+    def init_bits(self) -> np.ndarray:
         """(rows, bytes): written both at issue and at the read."""
-        return self._known() & self.known_before
+        return self._init_bits_now() & self.init_bits_at_issue
 
     def known_rows(self, name: str) -> np.ndarray:
         """(rows,), or if transposed (columns,), of elements of a format: whether they are written."""
-        init_bits = self.known()
+        init_bits = self.init_bits()
         if not self.matrix.transposed:
             return init_bits.all(1)
         bits, group = FORMATS[name]
@@ -196,7 +196,7 @@ class Source:
             len(init_bits), -1, 1, 16).repeat(group, 2)  # fmt: skip
         return of_units.all((0, 3)).reshape(-1)
 
-    def _known(self) -> np.ndarray:
+    def _init_bits_now(self) -> np.ndarray:
         access, init_bits = self._access(), self.group.batch.shared_written
         if init_bits is None:
             return np.ones((self.matrix.rows, self.matrix.units * _UNIT.itemsize), bool)
@@ -211,7 +211,7 @@ class Source:
         self.units = access.data[access.index]
         self.ordered = access.ordered
         if self.partly:
-            self.known_before = self._known()
+            self.init_bits_at_issue = self._init_bits_now()
 
     def read(self) -> np.ndarray:
         """(rows, bytes)."""
@@ -222,8 +222,8 @@ class Source:
         units = access.data[access.index].view(np.uint64)
         if (changed := units != self.units.view(np.uint64)).any():
             offset = int(unit_addresses(self.matrix)[changed.argmax() // 2])
-            what = f"shared memory at {offset:#x}, which this reads, has been written before it has taken place"
-            self.group.fault(what, self.item, self.thread, offset)
+            message = f"shared memory at {offset:#x}, which this reads, has been written before it has taken place"
+            self.group.fault(message, self.item, self.thread, offset)
         return units.view(np.uint8).reshape(self.matrix.rows, -1)
 
 

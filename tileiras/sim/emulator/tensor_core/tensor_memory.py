@@ -217,8 +217,8 @@ class TensorMemory:
         for block in blocks.tolist():
             if block in self._cells and (allocations := self._cells[block].allocations):
                 first, count = next(iter(allocations.items()))
-                what = f"{count} columns of tensor memory allocated, from column {first} on"
-                raise EmulationError(f"block {block_id(self.batch, block)} ends with {what}")
+                rest = f"{count} columns of tensor memory allocated, from column {first} on"
+                raise EmulationError(f"block {block_id(self.batch, block)} ends with {rest}")
 
     # -- cells -----------------------------------------------------------------------------------------------------
 

@@ -32,31 +32,31 @@ class Lockstep:
     """Instructions of one kind that the warpgroups of a batch have run: by block and warpgroup, those from the first
     that not all warps have run on, and the number that each warp has run."""
 
-    def __init__(self, batch: Batch, what: str) -> None:
+    def __init__(self, batch: Batch, subject: str) -> None:
         self.batch = batch
-        self.what = what
+        self.subject = subject
         self.warps = -(-batch.launch.threads // 32)
         self.done: dict[tuple[int, int], dict[int, tuple[Hashable, Instruction]]] = {}
         self.counts = np.zeros((batch.count, self.warps), np.int64)
         batch.on_warp_end.append(self.end)
 
-    def run(self, group: WarpGroup, item: Instruction, row: int, what: Hashable = None, differ: str = "") -> int:
-        """A warp (row of the group) runs ``item`` with operands ``what``, which have to be equal in all four warps;
+    def run(self, group: WarpGroup, item: Instruction, row: int, operands: Hashable = None, differ: str = "") -> int:
+        """A warp (row of the group) runs ``item`` with operands ``operands``, which have to be equal in all four warps;
         ``differ`` is the message if they are not. Returns the number of such instructions that it had run before."""
         cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
         if warp // WARPS * WARPS + WARPS > self.warps:
-            group.fault(f"{self.what} in a warpgroup of fewer than four warps", item, row * 32)
+            group.fault(f"{self.subject} in a warpgroup of fewer than four warps", item, row * 32)
         number = int(self.counts[cta, warp])
         self.counts[cta, warp] += 1
         by_number = self.done.setdefault((cta, warp // WARPS), {})
         if number not in by_number:
-            by_number[number] = (what, item)
+            by_number[number] = (operands, item)
             self._check_ended(group, item, row, cta, warp // WARPS, number)
             return number
         before, earlier = by_number[number]
-        if what != before:
+        if operands != before:
             other = f"line {earlier.line} ({earlier.text})" if earlier is not item else "the same line"
-            group.fault(f"{differ or f'warps of a warpgroup run different {self.what}'}: another warp ran {other}",
+            group.fault(f"{differ or f'warps of a warpgroup run different {self.subject}'}: another warp ran {other}",
                         item, row * 32)  # fmt: skip
         of_group = self.counts[cta, warp // WARPS * WARPS :][:WARPS]
         if of_group.min() > number:
@@ -68,7 +68,8 @@ class Lockstep:
     ) -> None:
         for warp in range(warpgroup * WARPS, warpgroup * WARPS + WARPS):
             if self.batch.ended_warps[cta, warp] and self.counts[cta, warp] <= number:
-                group.fault(f"warp {warp} of this warpgroup has ended without running this {self.what}", item, row * 32)
+                text = f"warp {warp} of this warpgroup has ended without running this {self.subject}"
+                group.fault(text, item, row * 32)
 
     def end(self, group: WarpGroup, cta: int, warp: int) -> None:
         """A warp has ended."""
@@ -76,7 +77,7 @@ class Lockstep:
         last = self.done.get((cta, warp // WARPS), {}).get(number)
         if last is not None:
             _, item = last
-            group.fault(f"warp {warp} of this warpgroup has ended without running this {self.what}", item)
+            group.fault(f"warp {warp} of this warpgroup has ended without running this {self.subject}", item)
 
 
 # -- registers -------------------------------------------------------------------------------------------------------

@@ -243,8 +243,8 @@ def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, operand
     lockstep = units.get("wgmma")
     if lockstep is None:
         lockstep = units["wgmma"] = Lockstep(group.batch, "wgmma instruction")
-    for row, what in zip(warps.tolist(), operands):
-        lockstep.run(group, item, row, what)
+    for row, own in zip(warps.tolist(), operands):
+        lockstep.run(group, item, row, own)
 
 
 def _differs(group: WarpGroup, value: np.ndarray, before: np.ndarray, threads: np.ndarray) -> bool:

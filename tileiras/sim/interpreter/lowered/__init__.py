@@ -42,7 +42,7 @@ def execute(
     module: Operation, grid: int | Sequence[int], args: Sequence[Any], *, memory: Memory | None = None,
     machine_type: Callable[..., LoweredMachine] = LoweredMachine,
 ) -> None:  # fmt: skip
-    """Runs the only kernel of a module of nv_tileaa or nv_tileas; arrays among `args` are updated in place.
+    """Run the only kernel of a module of nv_tileaa or nv_tileas; arrays among `args` are updated in place.
 
     Tile blocks are executed one after the other, each as a cluster of its own.
 

@@ -115,4 +115,4 @@ def barrier(machine: LoweredMachine, op: Any) -> None:
 
 @as_only("delay", "fence_proxy_async", "async.wait_turn", "async.end_turn")
 def nothing(machine: LoweredMachine, op: Operation) -> None:
-    """Orders threads, which tasks do not have."""
+    """Order threads, which tasks do not have."""
