@@ -22,7 +22,7 @@ Rows = dict[str, Line]
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
-    """Record of a few rows are an eighth of the first record."""
+    """Records of a few rows are an eighth of the first record."""
     monkeypatch.setattr(log, "SPARE", 0)
 
 

@@ -177,7 +177,7 @@ SPARSE = [
 
 
 def sparse(elements: Sequence[str]) -> Iterator[Kernel]:
-    """Gather and scatters of tiles with distinct indices, some of them out of bounds."""
+    """Gathers and scatters of tiles with distinct indices, some of them out of bounds."""
     for (array, tile, along), element in itertools.product(SPARSE, elements):
         if along == len(array) - 1 if element == PACKED else array[-1] % 2:
             continue  # packed elements are not split, and a row of them may begin within a byte

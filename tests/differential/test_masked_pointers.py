@@ -130,7 +130,7 @@ def test_two_elements_of_a_thread_are_no_reason_for_a_branch():
 
 
 def test_numbers_that_are_not_aligned_are_looked_at_one_by_one():
-    """Run that begin three before a multiple of a vector's length: addresses are aligned, numbers may go past the
+    """Runs that begin three before a multiple of a vector's length: addresses are aligned, numbers may go past the
     largest one."""
     text = row("f32", 256, COMPARISONS["below"])
     moved = "%three = constant <i32: 3> : tile<256xi32>\n    %i = addi %j, %three : tile<256xi32>\n    "

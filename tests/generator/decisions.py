@@ -60,7 +60,7 @@ class Watch(PassInstrumentation):
 
 
 def fingerprint(op: Operation) -> int:
-    """Change with every operation, operand, attribute and type below `op`."""
+    """Changes with every operation, operand, attribute and type below `op`."""
     return hash(tuple([
         (id(each), each.name, tuple(map(id, each.operands)), tuple(each.attributes.items()),
          tuple([id(result.type) for result in each.results]))

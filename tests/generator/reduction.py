@@ -97,7 +97,7 @@ class _Search:
                 number += 1
 
     def without_operations(self) -> None:
-        """Run of operations go, from the last one backwards; run are halved down to single operations."""
+        """Runs of operations go, from the last one backwards; runs are halved down to single operations."""
         length = max(1, len(_removable(self.entry())) // 2)
         while length and not self.is_late:
             end = len(_removable(self.entry()))

@@ -54,7 +54,7 @@ def test_a_chain_longer_than_the_stack():
 
 
 def _calls(text):
-    """Call of functions that a kernel takes up to nv_tileas."""
+    """Calls of functions that a kernel takes up to nv_tileas."""
     count = 0
 
     def on_event(frame, event, argument):

@@ -91,7 +91,7 @@ def hull(corners: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def round_ends(
     low: np.ndarray, high: np.ndarray, keyword: str, mode: str = "nearest_even"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """End that were computed in f64, rounded as the operation rounds; for f64 results, one unit further out."""
+    """Ends that were computed in f64, rounded as the operation rounds; for f64 results, one unit further out."""
     if keyword == "f64":
         return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
     return rounded(low, keyword, mode), rounded(high, keyword, mode)
@@ -127,7 +127,7 @@ def is_exact_sum(magnitude: np.ndarray, lowest: np.ndarray, bits: int) -> np.nda
 def sum_bounds(
     sums: Bounds, magnitude: np.ndarray, terms: int | np.ndarray, keyword: str, step: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """End of a sum of `terms` in any order, each addition off by at most `step` of its result (Higham, section 4.2).
+    """Ends of a sum of `terms` in any order, each addition off by at most `step` of its result (Higham, section 4.2).
 
     Partial sums beyond the largest number make any value possible.
     """

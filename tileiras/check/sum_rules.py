@@ -57,7 +57,7 @@ class NarrowSums(NamedTuple):
     def bounds(
         self, sums: Bounds, products: np.ndarray, magnitude: np.ndarray, depth: int, keyword: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """End of a sum of `depth` products: each term and each run's sum loses less than a unit of the largest."""
+        """Ends of a sum of `depth` products: each term and each run's sum loses less than a unit of the largest."""
         terms = depth + 2 * -(-depth // NARROW_RUN)
         low, high = sum_bounds(
             sums, magnitude if self.with_start else products, terms, keyword, 2.0 ** (1 - NARROW_BITS)

@@ -56,7 +56,7 @@ def wait(descriptor: int, timeout: float) -> None:
 
 
 def send(descriptor: int, message: bytes) -> None:
-    """Write a message; raise BrokenPipeError if the reader has closed it."""
+    """Write a message.  Raises BrokenPipeError if the reader has closed it."""
     view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
     with _no_sigpipe():
         while view:

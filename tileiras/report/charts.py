@@ -23,7 +23,7 @@ KINDS = {"ring": "c0", "buffer": "c1", "scratch": "c2", "mbarriers": "c3"}
 
 
 def attribute(places: Sequence[int]) -> str:
-    """Place as an attribute of an element of the page."""
+    """Places as an attribute of an element of the page."""
     return " ".join(map(str, places))
 
 
@@ -125,7 +125,7 @@ def _kinds(names: Iterable[str]) -> dict[str, str]:
 
 
 def timeline(timing: Timing) -> str:
-    """Track below each other, then fill levels of pipes; time to the right."""
+    """Tracks below each other, then fill levels of pipes; time to the right."""
     row, origin = 18.0, 240.0
     pipes = timing.estimate["pipes"][:MOST_PIPES]
     kinds = _kinds(span[2] for track in timing.tracks for span in track["spans"])

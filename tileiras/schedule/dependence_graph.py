@@ -157,7 +157,7 @@ def _order_of_effects(operations: Sequence[Operation]) -> Iterator[tuple[int, in
 
 
 def _releases_behind_reads(operations: Sequence[Operation], block: Block) -> Iterator[tuple[int, int, int]]:
-    """Release of stages of pipes, and the operations that read the same stages, possibly iterations before."""
+    """Releases of stages of pipes, and the operations that read the same stages, possibly iterations before."""
     released: list[tuple[int, Operation, int]] = []
     for number, op in enumerate(operations):
         for inner in op.walk():

@@ -350,7 +350,7 @@ _POINTS = (
 
 
 def _power(reference: Figure) -> Figures:
-    """Share of the dynamic power at one clock, for all 188 SMs, all of their tensor cores' peak and all of L2's."""
+    """Shares of the dynamic power at one clock, for all 188 SMs, all of their tensor cores' peak and all of L2's."""
     shares = {"sm": 0.358 / 188, "tensor": 0.51 / (188 * 1024), "l2": 0.298 / 3650}
     return {"reference_mhz": reference, **{key: Figure(value, _POINTS, "derived") for key, value in shares.items()}}
 

@@ -56,7 +56,7 @@ def _taken_apart(wide: Value, result: TensorType, rewriter: ConversionRewriter) 
 
 
 def _joined(narrow: Value, result: TensorType, rewriter: ConversionRewriter) -> Value:
-    """Run of integers as one wider integer each, the first in the lowest bits."""
+    """Runs of integers as one wider integer each, the first in the lowest bits."""
     insert = rewriter.insert
     (count,), integer = result.shape, result.element_type
     grid = TensorType((count, narrow.type.shape[0] // count), integer)

@@ -305,7 +305,7 @@ def _after(low: Lowering, op: Any, index: Index, running: Sequence[str], element
 def _scan_row(
     low: Lowering, op: Any, axis: int, position: tuple[Index, ...], tiles: Sequence[Tile], count: int
 ) -> None:
-    """Prefix of neighbours: within a vector in steps of doubled distance, then from vector to vector."""
+    """Prefixes of neighbours: within a vector in steps of doubled distance, then from vector to vector."""
     code, size = low.code, op.operands[0].type.shape[axis]
     order = list(range(count)) if op.reverse is None else list(reversed(range(count)))
     with code.loop(size, count, _carried(low, op, 1)) as loop, low.together():

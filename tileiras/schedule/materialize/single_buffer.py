@@ -263,7 +263,7 @@ class _RewritingForThreads(_Rewriting):
         return builder.insert(wait).results[0]
 
     def _place_of_reads(self, staged: StagedLoad, convert: Operation) -> Operation | None:
-        """Read are placed at the first dot, after the wait; so are view-like operations between tile and read."""
+        """Reads are placed at the first dot, after the wait; so are view-like operations between tile and read."""
         dot = (self._turns.scoring if staged in self._turns.ahead else self._turns.adding)[0]
         waiting = [convert.results[0]]
         while waiting:

@@ -115,7 +115,7 @@ class _StreamRing:
         return _Next(tuple(begin), integer(self.before, 0))
 
     def _start(self, builder: Builder, at: _Next) -> _Next:
-        """Start the copies of an iteration if it exists, and commits a group in any case; return the next
+        """Start the copies of an iteration if it exists, and commit a group in any case; return the next
         iteration."""
         last = self.counters[-1]
         exists = compare(builder, "ult" if last.unsigned else "slt", at.counters[-1], last.upper)

@@ -424,7 +424,7 @@ class Model:
         )  # fmt: skip
 
     def _runs(self, run: Run) -> float:
-        """Run that have the work of all clusters."""
+        """Runs that have the work of all clusters."""
         return self.clusters * self.mean / len(run.sample.clusters)
 
     def _all_flops(self, run: Run) -> dict[str, float]:

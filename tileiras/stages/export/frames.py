@@ -69,7 +69,7 @@ def _standard() -> tuple[str, ...]:
 
 
 def _folders(paths: list[str]) -> tuple[str, ...]:
-    """Prefix of paths below the folders, with links resolved and unresolved."""
+    """Prefixes of paths below the folders, with links resolved and unresolved."""
     return tuple({item + os.sep for path in paths for item in (path, os.path.realpath(path))})
 
 

@@ -153,7 +153,7 @@ def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering
 def _own_places(
     op: tileas.CopyOp | tileas.StoreTensorOp | tileas.AsyncTiledLoadOp, lowering: FunctionLowering
 ) -> Iterator[tuple[list[int], Value]]:
-    """Run of up to four words of a thread's own place in a buffer, and their addresses.
+    """Runs of up to four words of a thread's own place in a buffer, and their addresses.
 
     A run lies beside those of the other threads, so that no bank has two words of a wavefront.
     """

@@ -303,7 +303,7 @@ class Clocks(Knowledge):
         self, location: dict[tuple[int, int], Chain], scope: int, block: int,
         ends: dict[tuple[int, int], tuple[Chain, int]] | None = None,
     ) -> list[Published]:  # fmt: skip
-        """Release to a location that a read of it may acquire, or a wait for a phase of these ``ends``."""
+        """Releases to a location that a read of it may acquire, or a wait for a phase of these ``ends``."""
         visible = []
         for level in self._levels(scope, block):
             chain = location.get(level)
