@@ -107,8 +107,9 @@ class RematerializedValues:
 
     def _sources(self, value: Value) -> list[Value]:
         op = value.defining_op
-        is_computed = op is not None and (isinstance(op, SHAPES) or is_elementwise(op))
-        return [operand for operand in op.operands if isinstance(operand.type, TensorType)] if is_computed else []
+        if op is None or not (isinstance(op, SHAPES) or is_elementwise(op)):
+            return []
+        return [operand for operand in op.operands if isinstance(operand.type, TensorType)]
 
     def _fact(self, value: Value, sources: Sequence[Value]) -> bool:
         op = value.defining_op
