@@ -155,6 +155,83 @@ def test_chains_of_all_kinds_longer_than_the_stack(kernel, gpu_name):
     assert tileiras.compile(kernel(600), gpu_name=gpu_name, emit="llvm").text.count("mul") > 300
 
 
+def _with_views(steps, element="f16", size=128):
+    """A dot whose operands each step reshapes and permutes."""
+
+    def shaped(*shape):
+        return f"tile<{'x'.join(map(str, shape))}x{element}>"
+
+    tile, parts, turned = shaped(size, size), shaped(2, size // 2, size), shaped(2, size, size // 2)
+    view = f"partition_view<tile=({size}x{size}), tensor_view<4096x4096x{element}, strides=[4096,1]>>"
+    sums = f"tile<{size}x{size}xf32>"
+    output = f"partition_view<tile=({size}x{size}), tensor_view<4096x4096xf32, strides=[4096,1]>>"
+    lines = []
+    for name in "ab":
+        load = f"load_view_tko weak %tiles[%i, %i] : {view}, tile<i32> -> {tile}, token"
+        lines.append(f"%{name}0, %{name}_token = {load}")
+        for n in range(steps):
+            lines += [
+                f"%{name}{n}_rows = reshape %{name}{n} : {tile} -> {parts}",
+                f"%{name}{n}_turned = permute %{name}{n}_rows [0, 2, 1] : {parts} -> {turned}",
+                f"%{name}{n + 1} = reshape %{name}{n}_turned : {turned} -> {tile}",
+            ]
+    return module("\n".join([
+        "%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>",
+        "%n = constant <i32: 32> : tile<i32>", f"%first = constant <f32: 0.0> : {sums}",
+        f"%x = make_tensor_view %p, shape = [4096, 4096], strides = [4096, 1] : {view[view.index('tensor_view'):-1]}",
+        f"%tiles = make_partition_view %x : {view}",
+        "%y = make_tensor_view %q, shape = [4096, 4096], strides = [4096, 1]"
+        f" : {output[output.index('tensor_view'):-1]}",
+        f"%out = make_partition_view %y : {output}",
+        f"%all = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%sum = %first) -> ({sums}) {{",
+        *lines, f"%next = mmaf %a{steps}, %b{steps}, %sum : {tile}, {tile}, {sums}", f"continue %next : {sums}", "}",
+        f"%done = store_view_tko weak %all, %out[%zero, %zero] : {sums}, {output}, tile<i32> -> token",
+    ]), f"%p: tile<ptr<{element}>>, %q: tile<ptr<f32>>")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "element, size, gpu_name", [("f16", 128, "sm_90"), ("tf32", 64, "sm_90"), ("tf32", 64, "sm_80")]
+)
+def test_views_of_operands_longer_than_the_stack(element, size, gpu_name):
+    text = tileiras.compile(_with_views(340, element, size), gpu_name=gpu_name, emit="llvm").text
+    assert "mma" in text
+
+
+def _with_offsets(steps):
+    pointers, numbers = "tile<128xptr<i32>>", "tile<128xi32>"
+    lines = [
+        f"%lanes = iota : {numbers}", "%row = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>",
+        f"%q0 = broadcast %row : tile<1xptr<i32>> -> {pointers}",
+        *(f"%q{n + 1} = offset %q{n}, %lanes : {pointers}, {numbers} -> {pointers}" for n in range(steps)),
+        f"%x, %t = load_ptr_tko weak %q{steps} : {pointers} -> {numbers}, token",
+        f"%d = store_ptr_tko weak %q{steps}, %x token=%t : {pointers}, {numbers} -> token",
+    ]  # fmt: skip
+    return module("\n".join(lines), "%p: tile<ptr<i32>>")
+
+
+def _with_sums(steps):
+    numbers, pointers = "tile<128xi32>", "tile<128xptr<i32>>"
+    lines = [
+        f"%lanes = iota : {numbers}", "%one = reshape %n : tile<i32> -> tile<1xi32>",
+        f"%x0 = broadcast %one : tile<1xi32> -> {numbers}",
+        *(f"%x{n + 1} = addi %x{n}, %lanes : {numbers}" for n in range(steps)),
+        "%row = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>",
+        f"%base = broadcast %row : tile<1xptr<i32>> -> {pointers}",
+        f"%q = offset %base, %lanes : {pointers}, {numbers} -> {pointers}",
+        f"%d = store_ptr_tko weak %q, %x{steps} : {pointers}, {numbers} -> token",
+    ]  # fmt: skip
+    return module("\n".join(lines), "%p: tile<ptr<i32>>, %n: tile<i32>")
+
+
+def test_offsets_of_a_pointer_longer_than_the_stack():
+    assert "store" in tileiras.compile(_with_offsets(1200), gpu_name="sm_90", emit="llvm").text
+
+
+def test_sums_of_a_checked_kernel_longer_than_the_stack():
+    launch = ((1,), [np.zeros(128, np.int32), 3])
+    assert tileiras.check(_with_sums(1200), gpu_name="sm_80", launches=[launch], budget=0).status == "right"
+
+
 ROUNDS = 40
 """Rounds in which each value has two users."""
 

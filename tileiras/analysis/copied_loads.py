@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.analysis.computed_operands import computes_operand, operands_from
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
@@ -138,19 +139,26 @@ def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
 
 def leaves_of(value: Value, block: Block) -> list[Leaf]:
     """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
-    result = []
-    for user in value.users:
-        if user.parent is not block:
-            continue
-        if isinstance(user, tileas.ConvertLayoutOp):
-            result.append(Leaf(user, layout_of(user.result.type)))
-        elif moves_with_conversion(user):
-            leaves = leaves_of(user.results[0], block)
-            if not isinstance(user, tileas.VIEW_LIKE):
+    leaves: dict[Value, list[Leaf]] = {}
+
+    def moves(user: Operation) -> bool:
+        return user.parent is block and not isinstance(user, tileas.ConvertLayoutOp) and moves_with_conversion(user)
+
+    def of_users(value: Value, _: Sequence[Value]) -> list[Leaf]:
+        result = []
+        for user in value.users:
+            if isinstance(user, tileas.ConvertLayoutOp) and user.parent is block:
+                result.append(Leaf(user, layout_of(user.result.type)))
+            elif moves(user):
                 # Tiles in shared memory are not operands of other operations: the tile is stored behind this one.
-                leaves = [leaf for leaf in leaves if not leaf.in_place]
-            result += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves]
-    return result
+                of_result = (
+                    leaf for leaf in leaves[user.results[0]]
+                    if isinstance(user, tileas.VIEW_LIKE) or not leaf.in_place
+                )  # fmt: skip
+                result += [Leaf(op, operand_layout(user, layout)) for op, layout in of_result]
+        return result
+
+    return settle(value, leaves, [], lambda each: [user.results[0] for user in each.users if moves(user)], of_users)
 
 
 def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:

@@ -57,6 +57,21 @@ def settle(
     return facts[value]
 
 
+def uses_through(value: Value, passes: Callable[[Operation], bool]) -> Iterator[tuple[Operation, Value]]:
+    """The uses of a value: the operations, each with the operand.  Of an operation that `passes`, such as a view, its
+    result's uses are taken instead."""
+    stack = [(value, iter(value.users))]
+    while stack:
+        each, rest = stack[-1]
+        for user in rest:
+            if passes(user):
+                stack.append((user.results[0], iter(user.results[0].users)))
+                break
+            yield user, each
+        else:
+            stack.pop()
+
+
 def erase_unused(value: Value) -> None:
     """Erase the operations derived from `value` whose results have no use."""
     reached: dict[Operation, None] = {}

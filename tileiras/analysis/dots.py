@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileiras.analysis.derivations import uses_through
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation, Value
 from tileiras.layout.encoding import layout_of, renamed_layout
@@ -14,13 +15,12 @@ def is_operand(op: Operation | None, value: Value) -> bool:
 
 def feeds_dots(value: Value, block: Block) -> bool:
     """Whether only dots of `block` use a tile, as operand A or B or as scales, perhaps under another shape."""
-    for user in value.users:
-        if user.parent is not block:
-            return False
-        renames = isinstance(user, tileas.VIEW_LIKE) and renamed_layout(user) == layout_of(user.results[0].type)
-        if not (feeds_dots(user.results[0], block) if renames else is_operand(user, value)):
-            return False
-    return True
+    uses = uses_through(value, lambda user: user.parent is block and _renames(user))
+    return all(user.parent is block and is_operand(user, each) for user, each in uses)
+
+
+def _renames(op: Operation) -> bool:
+    return isinstance(op, tileas.VIEW_LIKE) and renamed_layout(op) == layout_of(op.results[0].type)
 
 
 def joined_conversions(op: Operation) -> list[Operation]:

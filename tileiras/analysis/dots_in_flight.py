@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.analysis.derivations import is_derived
+from tileiras.analysis.derivations import is_derived, uses_through
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Operation, TensorType, Value
@@ -32,12 +32,9 @@ def is_asynchronous(op: Operation | None) -> bool:
 def kind_of_readers(op: Operation, moves: Callable[[Operation], bool]) -> str:
     """The kind of pipe protocol (`targets.pipe_protocol`) by which dots read `op`'s result, a tile in shared memory,
     perhaps under another shape; `moves` identifies the operations that reshape it."""
-    for user in op.results[0].users:
+    for user, _ in uses_through(op.results[0], moves):
         if isinstance(user, tileas.TensorDotOp) or is_of_tensor_memory(user):
             return PAIR if user.atom.is_of_pair else TENSOR_MEMORY  # type: ignore[attr-defined]
-        kind = kind_of_readers(user, moves) if moves(user) else WARPGROUPS
-        if kind != WARPGROUPS:
-            return kind
     return WARPGROUPS
 
 

@@ -183,8 +183,9 @@ def bytes_taken_apart(value: Value) -> Value | None:
 
 def _before_views(value: Value) -> Value:
     """A tile before it got other shapes."""
-    op = value.defining_op
-    return _before_views(op.operand) if isinstance(op, tileas.ViewOp) else value
+    while isinstance(value.defining_op, tileas.ViewOp):
+        value = value.defining_op.operand
+    return value
 
 
 def _are_zero_and_four(op: Operation | None) -> bool:

@@ -60,6 +60,7 @@ def check(
     judged = dataclasses.replace(judged, waived=tuple(waive), opinion=opinion)
 
     def blamed(facts: Facts, wrong: Sequence[Fitted]) -> Blame:
+        assert gpu_name is not None, "without an image"
         from . import blame as search
 
         def compiled(changes: Mapping[str, Any]) -> Image:

@@ -183,7 +183,7 @@ class TrackedMemory(Memory):
                 number = blocks.setdefault(each.block, len(blocks))
                 first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
                 writes[at] |= each.wrote
-        return (repeated | writes & (first < last)).reshape(-1, itemsize).any(1)
+        return np.any((repeated | writes & (first < last)).reshape(-1, itemsize), axis=1)
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""

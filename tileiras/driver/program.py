@@ -71,7 +71,7 @@ class Program:
         *,
         gpu_name: str = "",
         options: dict[str, Any] | None = None,
-        **fields: int,
+        **fields: Any,
     ) -> "Program":
         """Create a program from a configuration, or from an input and further fields; `gpu_name` may replace `gpu`.
 
@@ -151,7 +151,7 @@ def _refused(message: str) -> CompileError:
     return CompileError.at(None, message, ExitCode.CONFIGURATION)
 
 
-def _host(configuration: Configuration) -> dict[str, str]:
+def _host(configuration: Configuration) -> dict[str, Any]:
     """The platform of the host code as options, unless it is this machine's; ARM64EC is compiled as AArch64."""
     values = {}
     if configuration.host_arch:
@@ -161,7 +161,7 @@ def _host(configuration: Configuration) -> dict[str, str]:
     return values
 
 
-def _toolkit(root: str | None) -> dict[str, str]:
+def _toolkit(root: str | None) -> dict[str, Any]:
     """Paths of a toolkit's tools as options; tools missing there are searched for as without a toolkit."""
     if root is None:
         return {}
@@ -183,7 +183,7 @@ def _toolkit(root: str | None) -> dict[str, str]:
 Answer = tuple[int, Any, str, list[tuple[int, str, Any]]]
 
 
-def c_create(*fields: bytes | int) -> Answer:
+def c_create(*fields: Any) -> Answer:
     """`fields` are those of `Configuration`."""
     return _guarded(lambda: Program.create(Configuration(*fields)))
 

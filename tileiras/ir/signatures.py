@@ -21,6 +21,18 @@ class Signature:
         "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "forms",
     )  # fmt: skip
 
+    operands: int
+    """How many there are; -1 where some are optional or several."""
+    ones: list[int]
+    attributes: list[tuple[str, str, Any]]
+    """Accessor, name and declaration of each."""
+    results: list[str]
+    result: str
+    """The name of the only result, where there is always just one, else empty."""
+    sized_operands: bool
+    sized_results: bool
+    typed_as: int | None
+    """The operand whose type all results have."""
     forms: set[tuple]
     """The types of operands and results, and how many each field takes, with which one was built before."""
 
@@ -29,16 +41,14 @@ class Signature:
         """`infers`: the class has rules of its own for the types of its results."""
         self = op._signature = cls()
         self.forms = set()
-        # A number that no list of operands has stands for operands that are optional or several.
         self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
         self.ones = [1] * len(op.operand_fields)
         self.attributes = [(field.accessor, field.name, field) for field in op.attribute_fields]
         self.results = [field.accessor for field in op.result_fields]
-        # The name of the only result, where there is always just one; no field has an empty one.
+        # No field has an empty name.
         self.result = self.results[0] if len(self.results) == 1 and all_required(op.result_fields) else ""
         self.sized_operands = op.has_trait(AttrSizedOperandSegments)
         self.sized_results = op.has_trait(AttrSizedResultSegments)
-        # The operand whose type all results have.
         self.typed_as = None
         if not infers:
             self.typed_as = typed_as(op)

@@ -89,8 +89,9 @@ def accumulator_of(value: Value) -> Any:
     """The dot whose accumulator a tile is at its use: the dot's result, that of a loop in which it stays in tensor
     memory, or a slice of these; None for other tiles."""
     op = value.defining_op
-    if isinstance(op, tileas.ExtractSliceOp):
-        return accumulator_of(op.source)
+    while isinstance(op, tileas.ExtractSliceOp):
+        value = op.source
+        op = value.defining_op
     if isinstance(op, scf.ForOp):
         dots = accumulated_in_place(op).get(value.index)  # type: ignore[attr-defined]
         return dots[-1] if dots else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -187,17 +188,14 @@ class _Plan:
 
 def _makers(value: Value) -> Iterator[Operation]:
     op = value.defining_op
-    if isinstance(op, OPERAND_MAKERS):
+    while isinstance(op, OPERAND_MAKERS):
         yield op
-        yield from _makers(op.operands[0])
+        op = op.operands[0].defining_op
 
 
 def _users(value: Value) -> set[Operation]:
     """The users of a value, directly or through conversions and view-like operations."""
-    users: set[Operation] = set()
-    for user in value.users:
-        users |= _users(user.results[0]) if isinstance(user, OPERAND_MAKERS) else {user}
-    return users
+    return {user for user, _ in uses_through(value, lambda user: isinstance(user, OPERAND_MAKERS))}
 
 
 def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value]) -> None:

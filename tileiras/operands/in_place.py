@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tileiras import analysis, schedule, tensor_maps
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of
-from tileiras.analysis.derivations import erase_unused
+from tileiras.analysis.derivations import erase_unused, uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -101,21 +101,20 @@ def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
 
 def _only_read(value: Value, converts: set[Operation]) -> bool:
     """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
-    return all(
-        user in converts or isinstance(user, tileas.VIEW_LIKE) and _only_read(user.results[0], converts)
-        for user in value.users
-    )
+    return all(user in converts for user, _ in uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE)))
 
 
 def _users_in(block: Block, value: Value) -> list[Operation]:
     """The operations of a block that use a tile, perhaps under another shape."""
     users: list[Operation] = []
-    for user in value.users:
-        place = block.find_ancestor_op(user)
-        if place is not None:
-            users.append(place)
-        if isinstance(user, tileas.VIEW_LIKE):
-            users += _users_in(block, user.results[0])
+    worklist = [value]
+    while worklist:
+        for user in worklist.pop().users:
+            place = block.find_ancestor_op(user)
+            if place is not None:
+                users.append(place)
+            if isinstance(user, tileas.VIEW_LIKE):
+                worklist.append(user.results[0])
     return users
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import resources
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of, loads_of
-from tileiras.analysis.derivations import erase_unused
+from tileiras.analysis.derivations import erase_unused, uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
@@ -235,10 +235,7 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
 
 def _only_renamed(value: Value, converts: set[Operation]) -> bool:
     """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
-    return all(
-        user in converts or isinstance(user, tileas.VIEW_LIKE) and _only_renamed(user.results[0], converts)
-        for user in value.users
-    )
+    return all(user in converts for user, _ in uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE)))
 
 
 def _products(value: Value) -> list[Any] | None:

@@ -90,9 +90,10 @@ def roots(address: Value) -> frozenset[Root]:
 
 def conjuncts(mask: Value) -> Iterator[Value]:
     """The operands of nested `and` operations."""
-    op = mask.defining_op
-    if isinstance(op, arith.AndIOp):
-        for operand in op.operands:
-            yield from conjuncts(operand)
-    else:
-        yield mask
+    worklist = [mask]
+    while worklist:
+        mask = worklist.pop()
+        if isinstance(mask.defining_op, arith.AndIOp):
+            worklist += reversed(mask.defining_op.operands)
+        else:
+            yield mask

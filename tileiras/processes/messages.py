@@ -24,8 +24,8 @@ def receive(connection: socket.socket) -> tuple[bytes, list[bytes], list[int]]:
             more, beside, flags, _ = connection.recvmsg(
                 HEADER - len(head), socket.CMSG_SPACE(4 * sockets.MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
             )
-            for level, kind, data in beside:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            for level, content, data in beside:
+                if level == socket.SOL_SOCKET and content == socket.SCM_RIGHTS:
                     numbers = array.array("i")
                     numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
                     descriptors += numbers

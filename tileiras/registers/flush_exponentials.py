@@ -27,6 +27,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -195,11 +196,7 @@ def _splat(value: Value) -> float | None:
 
 def _uses_of_rows(value: Value) -> Iterator[tuple[Operation, Value]]:
     """The uses of a value, and of the values that only reshape it."""
-    for user in value.users:
-        if isinstance(user, aa.ViewOp):
-            yield from _uses_of_rows(user.results[0])
-        else:
-            yield user, value
+    return uses_through(value, lambda user: isinstance(user, aa.ViewOp))
 
 
 def _carried(value: Value, result: Value) -> scf.ForOp | None:

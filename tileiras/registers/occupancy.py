@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tileiras import resources, schedule
 from tileiras.analysis.copied_loads import LOADS, copied_vector
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
@@ -84,10 +85,6 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
 
 def _goes_to_dots(value: Value) -> bool:
     """Whether a tile is an operand of dots only, perhaps in another layout or under another shape."""
-    for user in value.users:
-        if isinstance(user, tileas.DOTS):
-            if user.operands[2] is value:
-                return False
-        elif not isinstance(user, (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)) or not _goes_to_dots(user.results[0]):
-            return False
-    return True
+    renamings = (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)
+    uses = uses_through(value, lambda user: isinstance(user, renamings))
+    return all(isinstance(user, tileas.DOTS) and user.operands[2] is not each for user, each in uses)

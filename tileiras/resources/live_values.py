@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -295,13 +296,8 @@ def _converts(op: Operation) -> bool:
 
 
 def _feeds_dots(value: Value) -> bool:
-    for user in value.users:
-        if isinstance(user, tileas.DOTS):
-            if user.operands[2] is value:
-                return False
-        elif not (isinstance(user, tileas.VIEW_LIKE) or _converts(user)) or not _feeds_dots(user.results[0]):
-            return False
-    return value.has_uses
+    uses = list(uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE) or _converts(user)))
+    return bool(uses) and all(isinstance(user, tileas.DOTS) and user.operands[2] is not each for user, each in uses)
 
 
 def scalar_kind(value: Value, depth: int = 8) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, copied_vector
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -242,13 +243,9 @@ def _is_copied(value: Value, atom: CopyAtom) -> bool:
         load = load.operands[0].defining_op
     if not isinstance(load, LOADS) or copied_vector(load, atom) is None:
         return False
-    return load.data.has_uses and all(map(_goes_to_dots, load.data.users))
-
-
-def _goes_to_dots(op: Operation) -> bool:
-    if isinstance(op, tileas.VIEW_LIKE):
-        return op.results[0].has_uses and all(map(_goes_to_dots, op.results[0].users))
-    return isinstance(op, tileas.ConvertLayoutOp) and is_read_in_steps(op.result)
+    users = [user for user, _ in uses_through(load.data, lambda user: isinstance(user, tileas.VIEW_LIKE))]
+    converts = (isinstance(user, tileas.ConvertLayoutOp) and is_read_in_steps(user.result) for user in users)
+    return bool(users) and all(converts)
 
 
 def _unchanging(op: Operation) -> int:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from tileiras import analysis
 from tileiras.analysis.copied_loads import LOADS
+from tileiras.analysis.derivations import uses_through
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -187,19 +188,14 @@ def readers_of(copy: Operation) -> list[Operation]:
     """
     if not is_in_shared(copy.results[0].type):
         return [copy, *(dot for dot in rolled_dots(copy.results[0]) if dot.parent is copy.parent)]
-    readers: list[Operation] = []
-    for user in copy.results[0].users:
-        readers += readers_of(user) if isinstance(user, tileas.VIEW_LIKE) else [user]
-    return readers
+    return [user for user, _ in uses_through(copy.results[0], lambda user: isinstance(user, tileas.VIEW_LIKE))]
 
 
 def rolled_dots(tile: Value) -> Iterator[tileas.DotOp]:
     """The dots that `tileas-legalize-fma-dot` and `tileas-roll-mma-dot` turn into loops, which read an operand from the
     buffer instead of from the copied tile."""
-    for user in tile.users:
-        if isinstance(user, OPERAND_MAKERS):
-            yield from rolled_dots(user.results[0])
-        elif isinstance(user, tileas.DotOp) and may_be_large(user):
+    for user, _ in uses_through(tile, lambda user: isinstance(user, OPERAND_MAKERS)):
+        if isinstance(user, tileas.DotOp) and may_be_large(user):
             yield user
 
 

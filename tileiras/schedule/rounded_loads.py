@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.tensor_map_rules import access_refusal
@@ -90,11 +91,8 @@ def _is_rounded_for_dots(load: Any) -> bool:
 def _is_only_rounded(value: Value) -> bool:
     """Whether all uses of a tile of f32, possibly through view-like operations, are operands of dots that are rounded
     to tf32."""
-    return value.has_uses and all(
-        _is_only_rounded(user.results[0]) if isinstance(user, tileas.VIEW_LIKE)
-        else _rounds(user) and _feeds_dots(user.results[0])
-        for user in value.users
-    )  # fmt: skip
+    uses = [user for user, _ in uses_through(value, _is_view)]
+    return bool(uses) and all(_rounds(user) and _feeds_dots(user.results[0]) for user in uses)
 
 
 def _rounds(op: Operation) -> bool:
@@ -105,10 +103,12 @@ def _rounds(op: Operation) -> bool:
 
 def _feeds_dots(value: Value) -> bool:
     """Whether only dots use a tile, possibly through view-like operations."""
-    return value.has_uses and all(
-        _feeds_dots(user.results[0]) if isinstance(user, tileas.VIEW_LIKE) else isinstance(user, tileas.DOTS)
-        for user in value.users
-    )
+    uses = [user for user, _ in uses_through(value, _is_view)]
+    return bool(uses) and all(isinstance(user, tileas.DOTS) for user in uses)
+
+
+def _is_view(op: Operation) -> bool:
+    return isinstance(op, tileas.VIEW_LIKE)
 
 
 def _rounding(load: Any) -> Any:

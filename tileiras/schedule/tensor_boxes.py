@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import moves_with_conversion
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.dots_in_flight import kind_of_readers
 from tileiras.analysis.tensor_map_rules import contiguous_dim
 from tileiras.dialects import nv_tileaa as aa
@@ -137,6 +138,5 @@ def consumer_kind(staged: StagedLoad) -> str | None:
 
 def _only_for(value: Value, converts: set[object]) -> bool:
     """Whether only these conversions use a value, possibly through view-like operations."""
-    return all(
-        user in converts or moves_with_conversion(user) and _only_for(user.results[0], converts) for user in value.users
-    )
+    uses = uses_through(value, lambda user: user not in converts and moves_with_conversion(user))
+    return all(user in converts for user, _ in uses)

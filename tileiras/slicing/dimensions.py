@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
+from tileiras.analysis.derivations import settle
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pure, TensorType, Value
@@ -99,18 +100,20 @@ class RematerializedValues:
     constants than splats the whole is used."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, bool] = {}
+        self._facts: dict[Value, bool] = {}
 
     def __contains__(self, value: Value) -> bool:
-        result = self._known.get(value)
-        if result is None:
-            result = self._known[value] = self._find(value)
-        return result
+        return settle(value, self._facts, False, self._sources, self._fact)
 
-    def _find(self, value: Value) -> bool:
-        op: Any = value.defining_op
+    def _sources(self, value: Value) -> list[Value]:
+        op = value.defining_op
+        if op is None or not (isinstance(op, SHAPES) or is_elementwise(op)):
+            return []
+        return [operand for operand in op.operands if isinstance(operand.type, TensorType)]
+
+    def _fact(self, value: Value, sources: Sequence[Value]) -> bool:
+        op = value.defining_op
         if isinstance(op, (arith.ConstantOp, *_MAKERS)):
             return True
-        if op is None or not (isinstance(op, SHAPES) or is_elementwise(op)):
-            return False
-        return all(v in self for v in op.operands if isinstance(v.type, TensorType))
+        is_computed = op is not None and (isinstance(op, SHAPES) or is_elementwise(op))
+        return is_computed and all(self._facts[source] for source in sources)

@@ -263,8 +263,8 @@ class Session(Keys):
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), diagnostics)
-        error = CompileError(diagnostics, step.stage.error_code) if _fails(step, record) else None
-        outcome = Outcome(cached, diagnostics, error, record.seconds)
+        failure = CompileError(diagnostics, step.stage.error_code) if _fails(step, record) else None
+        outcome = Outcome(cached, diagnostics, failure, record.seconds)
         outcome.key = key
         outcome.digests = digests
         return outcome

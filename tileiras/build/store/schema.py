@@ -190,7 +190,7 @@ def _check_seconds(value: Any) -> None:
         raise ValueError("a time that is no number of seconds")
 
 
-FIELDS: dict[str, tuple[Callable[[Any], None], bool]] = {
+FIELDS: dict[str, tuple[Callable[[Any], object], bool]] = {
     "artifacts": (_check_lengths, True),
     "diagnostics": (_check_diagnostics, True),
     "inputs": (inputs.from_json, False),

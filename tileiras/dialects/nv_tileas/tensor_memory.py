@@ -237,8 +237,9 @@ class TensorSliceOp(Operation, name=f"{TENSOR_MEMORY}slice", traits=(Pure,)):
 
 def allocation_of(buffer: Value) -> Value:
     """The allocation that contains a buffer: the buffer itself, or the one that it is a slice of."""
-    op = buffer.defining_op
-    return allocation_of(op.buffer) if isinstance(op, TensorSliceOp) else buffer
+    while isinstance(buffer.defining_op, TensorSliceOp):
+        buffer = buffer.defining_op.buffer
+    return buffer
 
 
 class TensorDeallocOp(Operation, name=f"{TENSOR_MEMORY}dealloc"):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import schedule
 from tileiras.analysis.copied_loads import moves_with_conversion
-from tileiras.analysis.derivations import erase_unused
+from tileiras.analysis.derivations import erase_unused, uses_through
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.analysis.pipes import pipe_of
@@ -306,22 +306,18 @@ def _uses(tile: Value, converts: set[Operation]) -> list[Operation]:
     """The operations that use a tile of a load where they stand: neither conversions, which are replaced by reads in
     their layout, nor operations that lead only to conversions, which are recomputed there."""
     uses: list[Operation] = []
-    for user in tile.users:
-        if user in converts:
-            uses += user.results[0].users
-        elif moves_with_conversion(user) and not _leads_elsewhere(user, converts):
-            uses += _uses(user.results[0], converts)
-        else:
-            uses.append(user)
+    for user, _ in uses_through(tile, lambda user: _moves(user, converts) and not _leads_elsewhere(user, converts)):
+        uses += user.results[0].users if user in converts else [user]
     return uses
 
 
 def _leads_elsewhere(op: Operation, converts: set[Operation]) -> bool:
     """Whether the result of an operation has a use that leads to no conversion in `converts`."""
-    return any(
-        user not in converts and not (moves_with_conversion(user) and not _leads_elsewhere(user, converts))
-        for user in op.results[0].users
-    )
+    return any(user not in converts for user, _ in uses_through(op.results[0], lambda user: _moves(user, converts)))
+
+
+def _moves(op: Operation, converts: set[Operation]) -> bool:
+    return op not in converts and moves_with_conversion(op)
 
 
 def _outermost(operations: list[Operation], first: bool = False) -> Operation:
@@ -335,13 +331,8 @@ def _outermost(operations: list[Operation], first: bool = False) -> Operation:
 
 def _dots(tile: Value) -> list[Operation]:
     """The dots that read a tile, perhaps under another shape."""
-    dots: list[Operation] = []
-    for user in tile.users:
-        if isinstance(user, tileas.DOTS):
-            dots.append(user)
-        elif isinstance(user, tileas.VIEW_LIKE):
-            dots += _dots(user.results[0])
-    return dots
+    uses = uses_through(tile, lambda user: isinstance(user, tileas.VIEW_LIKE))
+    return [user for user, _ in uses if isinstance(user, tileas.DOTS)]
 
 
 # ---- release ---------------------------------------------------------------------------------------------------------

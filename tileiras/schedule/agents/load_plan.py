@@ -15,6 +15,7 @@ from tileiras import schedule
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.cluster_uniformity import ClusterUniformity
 from tileiras.analysis.copied_loads import is_zero, moves_with_conversion, rounds
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.dots_in_flight import (
     accumulated_in_place,
     carried_in_flight,
@@ -311,19 +312,15 @@ def _only_multiplies(loop: scf.ForOp, loads: set[Any]) -> bool:
 
 def _unmoved(value: Value) -> Value:
     """A tile in shared memory in the shape in which it was loaded."""
-    op = value.defining_op
-    return _unmoved(op.operands[0]) if op is not None and moves_with_conversion(op) else value
+    while value.defining_op is not None and moves_with_conversion(value.defining_op):
+        value = value.defining_op.operands[0]
+    return value
 
 
 def _dots(op: Operation) -> list[Operation]:
     """The dots that read the result of an operation, directly or element by element."""
-    dots: list[Operation] = []
-    for user in op.results[0].users:
-        if isinstance(user, tileas.DOTS):
-            dots.append(user)
-        elif moves_with_conversion(user):
-            dots += _dots(user)
-    return dots
+    uses = uses_through(op.results[0], lambda user: not isinstance(user, tileas.DOTS) and moves_with_conversion(user))
+    return [user for user, _ in uses if isinstance(user, tileas.DOTS)]
 
 
 def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
@@ -354,18 +351,18 @@ def _registers(func: aa.FuncOp, staged: list[StagedLoad]) -> RegisterShares:
 
 def _views(value: Value) -> Iterator[Operation]:
     """The view-like operations on a tile, and those on their results."""
-    for user in value.users:
-        if isinstance(user, tileas.VIEW_LIKE):
-            yield user
-            yield from _views(user.results[0])
+    worklist = [value]
+    while worklist:
+        for user in worklist.pop().users:
+            if isinstance(user, tileas.VIEW_LIKE):
+                yield user
+                worklist.append(user.results[0])
 
 
 def _lead_to(view: Operation, replaced_ops: set[Operation]) -> bool:
     """Whether only these operations use the result of a view-like operation, perhaps through further ones."""
-    return all(
-        user in replaced_ops or isinstance(user, tileas.VIEW_LIKE) and _lead_to(user, replaced_ops)
-        for user in view.results[0].users
-    )
+    uses = uses_through(view.results[0], lambda user: isinstance(user, tileas.VIEW_LIKE))
+    return all(user in replaced_ops for user, _ in uses)
 
 
 def _fit(func: aa.FuncOp, plans: list[LoopPlan], target: Target) -> int:

@@ -6,6 +6,8 @@ transaction of a load counts the bytes of its whole box (PTX ISA, "Async Copy an
 
 from __future__ import annotations
 
+from typing import Any
+
 from .rows import Box, CopyAtom, Ordering
 
 TENSOR_MAP = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "Tensor-map"'
@@ -27,8 +29,10 @@ _GLOBAL_WRITE = Ordering("fence.proxy.async.global", "global memory was accessed
 _READ = Ordering("cp.async.bulk.wait_group.read", "the origin is written again")
 _STORED = Ordering("cp.async.bulk.wait_group", "another thread, through a release, reads global memory")
 
-_LOAD = {"executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "is_selectable": False}
-_STORE = {
+_LOAD: dict[str, Any] = {
+    "executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "is_selectable": False,
+}  # fmt: skip
+_STORE: dict[str, Any] = {
     "executor": "elected thread", "queue": "bulk group", "after": (_READ, _STORED), "is_selectable": False,
     "before": (_GENERIC_WRITE, _GLOBAL_WRITE), "commit": "nvgpu.tma.create_group",
     "wait": "nvgpu.tma.wait_group",

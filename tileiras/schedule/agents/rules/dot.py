@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.one_thread import is_done_by_one_thread
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -157,10 +158,8 @@ def _dot_loop(loop: scf.ForOp) -> DotLoop:
 
 def _users(buffer: Value) -> Iterator[Operation]:
     """The operations on a buffer, or on parts of it."""
-    for user in buffer.users:
-        if isinstance(user, tileas.TensorSliceOp):
-            yield from _users(user.result)
-        elif not isinstance(user, tileas.TensorDeallocOp):
+    for user, _ in uses_through(buffer, lambda user: isinstance(user, tileas.TensorSliceOp)):
+        if not isinstance(user, tileas.TensorDeallocOp):
             yield user
 
 

@@ -6,6 +6,7 @@ A bulk copy completes as late as possible: at the second query of the end of its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,11 +61,29 @@ def decode_prefetch(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     modifiers.names.clear()
 
 
+Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The new elements of a reduction from the old ones and the operand."""
+
+
 class _Form:
     """The operands of a bulk copy, as slots, and its spaces."""
 
     __slots__ = ("barrier", "byte_mask", "combine", "ignored", "mask", "size", "source", "spaces", "strict", "target",
                  "type")  # fmt: skip
+
+    spaces: list[str]
+    """Of the destination and the source."""
+    target: int
+    source: int
+    size: int
+    type: PtxType | None
+    """Of a reduction, as `combine`."""
+    combine: Combine | None
+    ignored: list[int]
+    barrier: int | None
+    mask: int | None
+    byte_mask: int | None
+    strict: bool
 
 
 @instruction("cp.async.bulk", "cp.reduce.async.bulk")
@@ -110,7 +129,7 @@ def decode_span(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(step)
 
 
-def _reduction(decoder: Decoder, modifiers: Modifiers) -> tuple[PtxType, object]:
+def _reduction(decoder: Decoder, modifiers: Modifiers) -> tuple[PtxType, Combine]:
     name = modifiers.take(*REDUCTIONS)
     modifiers.take("noftz")
     types = modifiers.types()

@@ -132,7 +132,7 @@ def take_hints(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         decoder.src(item, U64)
 
 
-_WIDE = {
+_WIDE: dict[int, np.dtype] = {
     1: np.dtype(np.uint8),
     2: np.dtype(np.uint16),
     4: np.dtype(np.uint32),

@@ -211,7 +211,7 @@ class Decoder:
 
         self.block.terminator, self.block.successors = terminate, (target,)
 
-    def end_block(self, terminator) -> None:
+    def end_block(self, terminator) -> Block:
         """End the current block with ``terminator(group)`` and continue in a new one, whose block is returned."""
         following = Block(-1)
         self.block.terminator = terminator
