@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the service nee
 
 PROGRAM = """\
 import os, signal, socket, subprocess, sys, time
-from tileiras.processes import guard, helper, lifetime
+from tileiras.processes import guard, helper
 
 folder, order = sys.argv[1:]
 def start():
@@ -39,7 +39,7 @@ if child == 0:
     if os.read(begin, 1) == b"":  # not entrusted: without a guard its program would stay
         os._exit(1)
     helper.guard_with(guard.Guard(lifeline, file))
-    helper.end_with(lifetime.Sentinel(connection.fileno()))
+    helper.end_with(connection.fileno())
     if order in ("guard", "both"):
         os.kill(keeper, signal.SIGKILL)
         while helper._guard.is_there():

@@ -1,8 +1,7 @@
-"""Exit handler of the fork server: removes the folder of its socket.
+"""Exit handler of the fork server: removes the folder of its socket.  Imported only in that process.
 
 multiprocessing creates that folder in the build's process, and removes it when the build exits, but not if the build is
-killed.  The fork server exits after the build and its workers, when their ends of a pipe are closed.  If it was killed
-as well, the helpers of the workers remove the folder.
+killed.  The fork server exits after the build and its workers, when their ends of a pipe are closed.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ def listening_folder() -> str | None:
     return None
 
 
-FOLDER = listening_folder()
-"""The folder of the fork server's socket, in that process and in the workers that it forks; None in others."""
-
-if FOLDER is not None:
+_folder = listening_folder()
+if _folder is not None:
     # Workers exit without running atexit functions.
-    atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)

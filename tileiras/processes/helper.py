@@ -227,16 +227,16 @@ _pipe_ends: set[int] = set()
 _inherited: dict[int, tuple[int, ...]] = {}
 
 
-_sentinel: lifetime.Sentinel | None = None
+_sentinel: int | None = None
 
 
-def end_with(sentinel: lifetime.Sentinel) -> None:
-    """End this process and the programs that it runs once the sentinel can be read; its guard does so, which removes
-    no folder, or helpers that start later."""
+def end_with(sentinel: int) -> None:
+    """End this process and the programs that it runs once the descriptor is readable; its guard does so, or helpers
+    that start later."""
     global _sentinel
     _sentinel = sentinel
     if _guard is not None:
-        _guard.end_with(sentinel.descriptor)
+        _guard.end_with(sentinel)
 
 
 _may_die: Callable[[], bool] | None = None

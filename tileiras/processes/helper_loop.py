@@ -14,7 +14,7 @@ from tileiras.processes.helper_pipes import read_message, send
 
 
 def serve(
-    requests: int, replies: int, lifeline: int, owner: int, sentinel: lifetime.Sentinel | None,
+    requests: int, replies: int, lifeline: int, owner: int, sentinel: int | None,
     functions: Callable[[], Mapping[str, Callable[..., Any]]], warm: bool, ahead: bool,
 ) -> None:  # fmt: skip
     """Answer the requests that arrive over `requests` with the functions that `functions()` loads; exit with the owner,

@@ -17,7 +17,6 @@ import marshal
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 Owned = str | int
 """A folder by its absolute path, or a program by its process number."""
@@ -31,58 +30,37 @@ def announcement(owned: Owned, *, is_there: bool) -> bytes:
     return marshal.dumps((owned, is_there))
 
 
-class Sentinel(NamedTuple):
-    """A descriptor that can be read once the process is gone with which the owner of a helper has to end."""
-
-    descriptor: int
-    folder: str | None = None
-    """A folder of that process, removed when it is gone."""
-
-
-def follow(receive: Callable[[], bytes | None], owner: int, sentinel: Sentinel | None) -> None:
+def follow(receive: Callable[[], bytes | None], owner: int, sentinel: int | None) -> None:
     """Take announcements, from the `receive` that gives None when the process `owner` is gone; then end its programs,
     remove its folders, and end this process.
 
-    The owner is killed when the sentinel can be read.
+    The owner is made to go when the descriptor `sentinel` can be read.
     """
     owned: dict[Owned, None] = {}
     try:
         if sentinel is not None:
-            threading.Thread(target=_end_owner, args=(owner, sentinel.descriptor), daemon=True).start()
+            threading.Thread(target=_end_owner, args=(owner, sentinel), daemon=True).start()
         while (message := receive()) is not None:
             program, is_there = marshal.loads(message)
             if is_there:
                 owned[program] = None
             else:
                 owned.pop(program, None)
-        end([*owned, *leftovers(sentinel)])
+        end(list(owned))
     finally:
         os._exit(0)
 
 
-def leftovers(sentinel: Sentinel | None) -> list[Owned]:
-    """The folder of the process that a sentinel is of, if that is gone."""
-    if sentinel is None or sentinel.folder is None or not _can_be_read(sentinel.descriptor, 0):
-        return []
-    return [sentinel.folder]
-
-
 def _end_owner(owner: int, sentinel: int) -> None:
-    import signal
-
-    _can_be_read(sentinel)
-    if os.getppid() == owner:
-        os.kill(owner, signal.SIGKILL)
-
-
-def _can_be_read(descriptor: int, milliseconds: int | None = None) -> bool:
-    """Wait until a descriptor can be read or, if it is given, the time is over."""
     import select
+    import signal
 
     # `select` takes no descriptor above 1023, and owners may have many open.
     waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(milliseconds))
+    waiting.register(sentinel, select.POLLIN)
+    waiting.poll()
+    if os.getppid() == owner:
+        os.kill(owner, signal.SIGKILL)
 
 
 def end(owned: list[Owned]) -> None:

@@ -17,7 +17,7 @@ from tileiras.build.step import Report, Step, report, warn_on_stderr
 from tileiras.build.store.local import VERIFY, ArtifactStore
 from tileiras.build.store.remote import DRAIN_LIMIT
 from tileiras.pipeline import STAGES
-from tileiras.processes import forking, helper, lifetime
+from tileiras.processes import helper
 from tileiras.processes.workers import Pool
 from tileiras.support.files import read_if_there
 from tileiras.support.named_tuple import NamedTuple
@@ -84,12 +84,10 @@ def serve(connection: Any) -> None:
 
     # Ctrl-C reaches the whole foreground process group; the build alone handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sentinel = None
     parent = multiprocessing.parent_process()
     if parent is not None:
         # A killed build sends no message, and ptxas may run for minutes: end it with the parent.
-        sentinel = lifetime.Sentinel(parent.sentinel, forking.FOLDER)
-        helper.end_with(sentinel)
+        helper.end_with(parent.sentinel)
     sessions: dict[Place, Session] = {}
     warnings: list[str] = []
     while True:
@@ -101,7 +99,6 @@ def serve(connection: Any) -> None:
                     # The build takes no more replies.
                     session.store.remote.warn = warn_on_stderr
                 session.store.close()
-            lifetime.end(lifetime.leftovers(sentinel))
             return
         os.chdir(request.folder)
         place = request.place

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from typing import NoReturn
 
-from tileiras.processes import guard, helper, lifetime, messages, sockets
+from tileiras.processes import guard, helper, messages, sockets
 from tileiras.processes.service import account, process_state, protocol
 from tileiras.processes.service.links import Links
 from tileiras.processes.service.protocol import COMMIT, EXIT, REFUSED, RETIRED
@@ -164,7 +164,7 @@ class _Client:
         where a crash ends it."""
         helper.guard_with(guard.Guard(self._links.lifeline, self._links.announcements))
         # Readable only once the client has gone: it sends no further message.
-        helper.end_with(lifetime.Sentinel(self._client().fileno()))
+        helper.end_with(self._client().fileno())
         helper.work_here(lambda: not self.has_spoken)
 
     def watch_streams(self) -> None:
