@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, Block, FloatType, Operation
-from tileiras.sim.interpreter.machine import MEANINGS, Machine
+from tileiras.sim.interpreter.machine import MEANINGS, Machine, Order, orders
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES, max_finite
 from tileiras.sim.interpreter.views import locate
 from tileiras.sim.memory import Allocation, Memory
 
 from . import sum_rules  # noqa: F401  registers its rules
+from .block_order import BlockOrder
 from .bound_rules import RULES, SOURCES, TINY
 from .bounds import Bounds, anything, is_exact_sum, is_point, lowest_bit, precision
 from .coverage import Coverage
-from .facts import orders
 
 LOADS = {"cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"}
 STORES = {"cuda_tile.store_ptr_tko": "value", "cuda_tile.store_view_tko": "tile"}
@@ -55,17 +54,6 @@ class Shadow:
         self.flushed = np.zeros(count, bool)
 
 
-class _Access(NamedTuple):
-    """An access of a tile block: whether an operation that may order the block after others came before, the address of
-    the allocation, and the first byte of each element."""
-
-    block: tuple[int, int, int]
-    wrote: bool
-    is_ordered: bool
-    owner: int
-    places: np.ndarray
-
-
 class TrackedMemory(Memory):
     """Memory with shadows; follows accesses while `watching`."""
 
@@ -79,9 +67,7 @@ class TrackedMemory(Memory):
         self.shadows: dict[int, Shadow] = {}
         self.writers: list[tuple[Operation, Allocation, np.ndarray, int]] = []
         self.block_id = (0, 0, 0)
-        self.record: list[_Access] = []
-        self.ordered: set[tuple[int, int, int]] = set()
-        """The tile blocks that have executed an operation which may order them after others."""
+        self.order = BlockOrder()
         self.operation: Operation | None = None
         self.adding: tuple[np.ndarray, str] | None = None
 
@@ -104,7 +90,7 @@ class TrackedMemory(Memory):
         if not self.watching:
             return result
         for allocation, places, _ in self._places(np.asarray(addresses).astype(np.int64), mask):
-            self._record(False, allocation, places)
+            self.order.accessed(self.block_id, False, allocation, places)
         if not self.shadows:
             return result
         wide = np.asarray(addresses).astype(np.int64)
@@ -128,7 +114,7 @@ class TrackedMemory(Memory):
             return
         wide, itemsize = np.asarray(addresses).astype(np.int64), np.asarray(values).dtype.itemsize
         for allocation, places, where in self._places(wide, mask):
-            self._record(True, allocation, places)
+            self.order.accessed(self.block_id, True, allocation, places)
             if self.operation is not None:
                 self.writers.append((self.operation, allocation, places, itemsize))
             shadow = self.shadows.get(allocation.address)
@@ -145,48 +131,11 @@ class TrackedMemory(Memory):
             shadow.low[at], shadow.high[at] = ends
             shadow.active[at] = ~is_point(Bounds(*ends))
 
-    def _record(self, wrote: bool, allocation: Allocation, places: np.ndarray) -> None:
-        block = self.block_id
-        self.record.append(_Access(block, wrote, block in self.ordered, allocation.address, places))
-
     def conflicts_at(self, address: int) -> bool:
-        """Whether the program itself leaves the value at an address undetermined: one store writes it twice, or two
-        tile blocks access it, and neither has executed an operation before that may order it after the other."""
+        """Whether the program itself leaves the value at an address undetermined: by a race of its tile blocks, or a
+        store that writes there twice."""
         allocation = self.find(address)
-        if allocation is None:
-            return False
-        byte = address - allocation.address
-        at: list[_Access] = []
-        for each in self.record:
-            if each.owner == allocation.address:
-                # The widest elements have eight bytes; those of one access are apart by their size.
-                hit = each.places[(each.places <= byte) & (byte < each.places + 8)]
-                if hit.size:
-                    at.append(each)
-                    if each.wrote and len(np.unique(hit)) < hit.size:
-                        return True
-        return any(
-            one.wrote and one.block != other.block and not (one.is_ordered or other.is_ordered)
-            for one in at for other in at
-        )
-
-    def undetermined(self, allocation: Allocation, itemsize: int) -> np.ndarray:
-        """Which elements of an allocation the program leaves undetermined, as `conflicts_at` says of an address."""
-        count = -(-allocation.size // itemsize)
-        writes, repeated = np.zeros(count, bool), np.zeros(count, bool)
-        first, last = np.full(count, len(self.record)), np.full(count, -1)
-        blocks: dict[tuple[int, int, int], int] = {}
-        for each in self.record:
-            if each.owner != allocation.address:
-                continue
-            places, times = np.unique(each.places, return_counts=True)
-            if each.wrote:
-                repeated[places[times > 1] // itemsize] = True
-            if not each.is_ordered:
-                at, number = places // itemsize, blocks.setdefault(each.block, len(blocks))
-                first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
-                writes[at] |= each.wrote
-        return repeated | writes & (first < last)
+        return allocation is not None and self.order.races_at(allocation, address - allocation.address)
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""
@@ -194,13 +143,6 @@ class TrackedMemory(Memory):
             if owner is allocation and ((places <= byte) & (byte < places + itemsize)).any():
                 return operation
         return None
-
-
-class Order(NamedTuple):
-    """An order of the tile blocks, by number, and the seed of one of the elements of a tile that update one place."""
-
-    blocks: Sequence[int]
-    seed: int
 
 
 class TrackingMachine(Machine):
@@ -223,20 +165,13 @@ class TrackingMachine(Machine):
         """Whether an atomic operation makes values that depend on the order of updates."""
         self.repeats_places = False
         """Whether elements of one tile update the same place."""
-        self._sums = False
         self._bounds: dict[int, tuple[Any, Bounds]] = {}
         self._quiet = 0
         self._looking = False
 
-    def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
-        blocks = list(super().tile_blocks())
-        return blocks if self.order is None else [blocks[place] for place in self.order.blocks]
-
-    def element_order(self, count: int) -> Iterable[int]:
+    def element_order(self, count: int, is_sum: bool) -> Iterable[int]:
         self.repeats_places = True
-        if self.order is None or self._sums:
-            return range(count)
-        return random.Random(f"{self.order.seed} {count}").sample(range(count), count)
+        return super().element_order(count, is_sum)
 
     def is_ordered(self) -> bool:
         """Whether results may depend on an order that the program leaves open."""
@@ -351,7 +286,7 @@ def _ruled(machine: TrackingMachine, op: Operation, values: list, bounds: list, 
 def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
     memory = machine.tracked
     if orders(op):
-        memory.ordered.add(machine.block_id)
+        memory.order.orders = True
     memory.loaded, memory.watching = None, True
     stored = STORES.get(op.name)
     memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None
@@ -361,6 +296,7 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
         outcome = meaning(machine, op)
     finally:
         memory.watching, memory.pending = False, None
+        memory.order.end(machine.block_id)
     machine.coverage.leave(machine, op, outcome)
     if op.name in LOADS and memory.loaded is not None:
         loaded, active = memory.loaded
@@ -379,7 +315,7 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
     is_read = op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses
     if is_read or mode == "xchg" or op.name == "cuda_tile.atomic_cas_tko":
         machine.ordered_atomics = True
-    machine._sums = is_addition = mode == "addf"
+    is_addition = mode == "addf"
     if not is_addition or argument is None:
         memory.pending = machine.bounds_of(argument) if argument is not None else None
         return meaning(machine, op)
@@ -393,6 +329,7 @@ def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachi
     def followed(addresses, dtype_, mask, alignment, write=False):
         if write:
             for allocation, where, _ in memory._places(np.asarray(addresses), mask):
+                memory.order.accessed(machine.block_id, True, allocation, where)
                 places.append((allocation, where, _numbers(allocation, where, dtype)))
         return accesses(addresses, dtype_, mask, alignment, write)
 
