@@ -276,3 +276,31 @@ def test_an_operation_without_a_rule_is_named():
     assert result.machine.unruled == {"cuda_tile.bitcast"}
     low, high = ends(result, 1)
     assert (low == -np.inf).all() and (high == np.inf).all()
+
+
+def test_atomic_extrema_of_rounded_numbers_have_their_interval():
+    """The greatest magnitude of each row's exponentials, as bits, by `max` of integers: of two tiles, one of them masked
+    in part."""
+    body = """
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %lane = iota : tile<8xi32>
+    %five = constant <i32: 5> : tile<8xi32>
+    %some = cmpi less_than %lane, %five, signed : tile<8xi32> -> tile<8xi1>
+    %x_1 = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %x_8 = broadcast %x_1 : tile<1xptr<f32>> -> tile<8xptr<f32>>
+    %x_at = offset %x_8, %lane : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+    %value, %t0 = load_ptr_tko weak %x_at : tile<8xptr<f32>> -> tile<8xf32>, token
+    %power = exp %value : tile<8xf32>
+    %bits = bitcast %power : tile<8xf32> -> tile<8xi32>
+    %o_1 = reshape %out : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %o_8 = broadcast %o_1 : tile<1xptr<i32>> -> tile<8xptr<i32>>
+    %o_at = offset %o_8, %lane : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    %old, %t1 = atomic_rmw_tko relaxed device %o_at, max, %bits, %some
+        : tile<8xptr<i32>>, tile<8xi32>, tile<8xi1> -> tile<8xi32>, token
+    %last = constant <i32: 8> : tile<8xi32>
+    %same = offset %o_8, %last : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    %old_2, %t2 = atomic_rmw_tko relaxed device %same, max, %bits
+        : tile<8xptr<i32>>, tile<8xi32> -> tile<8xi32>, token"""
+    text = module(body, "%x: tile<ptr<f32>>, %out: tile<ptr<i32>>")
+    verdict = tileiras.check(text, gpu_name="sm_90")
+    assert verdict.status == "right", str(verdict)

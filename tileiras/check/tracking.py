@@ -10,25 +10,27 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tileiras.ir import FLOAT_SEMANTICS, Block, FloatType, Operation
+from tileiras.ir import Block, Operation
 from tileiras.sim.interpreter.machine import MEANINGS, Machine, Order, orders
-from tileiras.sim.interpreter.rounding import FLOAT_DTYPES, max_finite
-from tileiras.sim.interpreter.views import locate
 from tileiras.sim.memory import Allocation, Memory
 
-from . import sum_rules  # noqa: F401  registers its rules
+from . import (
+    atomic_bounds,
+    sum_rules,  # noqa: F401  registers its rules
+)
+from .atomic_bounds import ATOMICS
 from .block_order import BlockOrder
-from .bound_rules import RULES, SOURCES, TINY
-from .bounds import Bounds, anything, is_exact_sum, is_point, lowest_bit, precision
+from .bound_rules import RULES, SOURCES
+from .bounds import Bounds, anything, is_point
 from .coverage import Coverage
+from .shadow import Shadow, Update
 
 LOADS = {"cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"}
 STORES = {"cuda_tile.store_ptr_tko": "value", "cuda_tile.store_view_tko": "tile"}
-ATOMICS = {"cuda_tile.atomic_rmw_tko": "arg", "cuda_tile.atomic_red_view_tko": "value", "cuda_tile.atomic_cas_tko": ""}
 TRANSPARENT = {
     f"cuda_tile.{name}" for name in (
         "if", "for", "loop", "yield", "continue", "break", "return", "assume", "print_tko", "assert", "make_token",
@@ -38,20 +40,6 @@ TRANSPARENT = {
     )
 }  # fmt: skip
 """Operations that only pass arrays on, or whose results cannot be inexact numbers."""
-
-
-class Shadow:
-    """The intervals of one allocation, by element of the size that inexact values were first stored with."""
-
-    def __init__(self, size: int, itemsize: int) -> None:
-        count = -(-size // itemsize)
-        self.itemsize = itemsize
-        self.low, self.high = np.zeros(count), np.zeros(count)
-        self.active = np.zeros(count, bool)
-        self.magnitude, self.radius, self.count = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
-        """For atomic additions: sums of the magnitudes and of the radii of the terms, and their number."""
-        self.lowest = np.full(count, 1 << 20)
-        self.flushed = np.zeros(count, bool)
 
 
 class TrackedMemory(Memory):
@@ -69,7 +57,8 @@ class TrackedMemory(Memory):
         self.block_id = (0, 0, 0)
         self.order = BlockOrder()
         self.operation: Operation | None = None
-        self.adding: tuple[np.ndarray, str] | None = None
+        self.updates: list[Update] | None = None
+        """The updates of an atomic operation, whose intervals follow from its mode."""
 
     def _places(self, addresses: np.ndarray, mask: Any) -> Iterable[tuple[Allocation, np.ndarray, np.ndarray]]:
         flat = addresses.reshape(-1)
@@ -117,9 +106,12 @@ class TrackedMemory(Memory):
             self.order.accessed(self.block_id, True, allocation, places)
             if self.operation is not None:
                 self.writers.append((self.operation, allocation, places, itemsize))
+            if self.updates is not None:
+                self.updates.append(Update(allocation, places, where, itemsize))
+                continue
             shadow = self.shadows.get(allocation.address)
             if shadow is None:
-                if self.pending is None and self.adding is None:
+                if self.pending is None:
                     continue
                 shadow = self.shadows[allocation.address] = Shadow(allocation.size, itemsize)
             at = places // shadow.itemsize
@@ -292,7 +284,7 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
     memory.pending = machine.bounds_of(machine.values.get(getattr(op, stored))) if stored else None
     try:
         if op.name in ATOMICS:
-            return _atomic(meaning, machine, op)
+            return atomic_bounds.atomic(meaning, machine, op)
         outcome = meaning(machine, op)
     finally:
         memory.watching, memory.pending = False, None
@@ -304,120 +296,3 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
         wide = np.asarray(outcome[0]).astype(np.float64)
         machine.attach(outcome[0], Bounds(*(np.where(active, end, wide) for end in loaded)))
     return outcome
-
-
-def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
-    """Additions of floats happen in any order.  The values that others read are right for one order of the tile
-    blocks."""
-    memory, name = machine.tracked, ATOMICS[op.name]
-    argument = machine.values.get(getattr(op, name)) if name else None
-    mode = getattr(op.attributes.get("mode"), "value", "")
-    is_read = op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses
-    if is_read or mode == "xchg" or op.name == "cuda_tile.atomic_cas_tko":
-        machine.ordered_atomics = True
-    is_addition = mode == "addf"
-    if not is_addition or argument is None:
-        memory.pending = machine.bounds_of(argument) if argument is not None else None
-        return meaning(machine, op)
-    element = getattr(op, name).type.element_type
-    memory.watching = False
-    before = len(memory.writers)
-    dtype = FLOAT_DTYPES[element.keyword]
-    places: list[tuple[Allocation, np.ndarray, np.ndarray]] = []
-    accesses = memory.accesses
-
-    def followed(addresses, dtype_, mask, alignment, write=False):
-        if write:
-            for allocation, where, _ in memory._places(np.asarray(addresses), mask):
-                memory.order.accessed(machine.block_id, True, allocation, where)
-                places.append((allocation, where, _numbers(allocation, where, dtype)))
-        return accesses(addresses, dtype_, mask, alignment, write)
-
-    memory.accesses = followed  # type: ignore[method-assign]
-    try:
-        outcome = meaning(machine, op)
-    finally:
-        del memory.accesses
-    del memory.writers[before:]
-    terms, radii = _terms(machine, op, argument)
-    used = 0
-    for allocation, where, old in places:
-        part = slice(used, used + where.size)
-        used += where.size
-        memory.writers.append((op, allocation, where, dtype.itemsize))
-        _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
-    return outcome
-
-
-class _Addition(NamedTuple):
-    """One addition to several elements: magnitudes and radii of the terms, and the previous values."""
-
-    terms: np.ndarray
-    radii: np.ndarray
-    old: np.ndarray
-
-
-def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Magnitudes and radii of the terms of an atomic addition, in the order of the accesses."""
-    bounds = machine.bounds_of(argument)
-    wide = np.asarray(argument).astype(np.float64)
-    magnitude, radius = np.abs(wide), np.zeros(wide.shape)
-    if bounds is not None:
-        with np.errstate(all="ignore"):
-            fixed = is_point(bounds)
-            radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
-        radius = np.where(np.isnan(radius), np.inf, radius)
-        magnitude = magnitude + radius
-    chosen = np.ones(wide.shape, bool)
-    if op.name == "cuda_tile.atomic_red_view_tko":
-        with machine.looking():
-            _, chosen = locate(machine, machine[op.view], op)
-    elif (mask := machine.get(op.mask)) is not None:
-        chosen = np.broadcast_to(mask, wide.shape)
-    chosen = np.asarray(chosen).reshape(-1)
-    return magnitude.reshape(-1)[chosen], radius.reshape(-1)[chosen]
-
-
-def _add(
-    memory: TrackedMemory, allocation: Allocation, places: np.ndarray, addition: _Addition, element: FloatType
-) -> None:
-    """The interval after an addition: of the sum of all so far, in any order."""
-    dtype, (terms, radii, old) = FLOAT_DTYPES[element.keyword], addition
-    shadow = memory.shadows.get(allocation.address)
-    if shadow is None:
-        shadow = memory.shadows[allocation.address] = Shadow(allocation.size, dtype.itemsize)
-    at = places // dtype.itemsize
-    now = _numbers(allocation, places, dtype)
-    fresh = shadow.count[at] == 0
-    first = at[fresh]
-    with np.errstate(all="ignore"):
-        before = np.where(shadow.active[first], np.maximum(shadow.high[first] - old[fresh],
-                                                           old[fresh] - shadow.low[first]), 0.0)  # fmt: skip
-    before = np.where(np.isnan(before), np.inf, before)
-    np.maximum.at(shadow.radius, first, before)
-    np.maximum.at(shadow.magnitude, first, np.abs(old[fresh]) + before)
-    np.add.at(shadow.radius, at, radii)
-    np.add.at(shadow.magnitude, at, terms)
-    np.add.at(shadow.count, at, 1)
-    np.minimum.at(shadow.lowest, at, np.minimum(lowest_bit(terms), lowest_bit(old)))
-    # "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero" (PTX ISA, atom).
-    tiny = TINY if element.keyword == "f32" else 0.0
-    for each in (terms, np.abs(old), np.abs(now)):
-        np.logical_or.at(shadow.flushed, at, (each > 0) & (each < tiny))
-    magnitude, radius = shadow.magnitude[at], shadow.radius[at]
-    exact = is_exact_sum(magnitude, shadow.lowest[at], precision(element.keyword)) & (radius == 0)
-    exact &= ~shadow.flushed[at]
-    with np.errstate(all="ignore"):
-        each = 2.0 ** -precision(element.keyword) * magnitude + tiny
-        error = 2.02 * ((shadow.count[at] + 1) * each + radius)
-        low, high = now - error, now + error
-    known = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
-    shadow.low[at], shadow.high[at] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
-    shadow.active[at] = ~exact
-
-
-def _numbers(allocation: Allocation, places: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The numbers at some bytes of an allocation, in f64."""
-    size = dtype.itemsize
-    return allocation.data[: allocation.size // size * size].view(dtype)[places // size].astype(np.float64)
-
