@@ -306,6 +306,9 @@ def _notes(reference: Reference, number: int) -> list[Finding]:
     machine, notes = reference.machine, []
     for name in sorted(machine.unruled):
         notes.append(Finding("no-rule", f"'{name}' has no bound of error: its dependent values are unbounded", ""))
+    for op in sorted(machine.unordered, key=place):
+        message = f"'{op.name}' has another result in another order of combining, which is not specified"
+        notes.append(Finding("undefined", message, place(op), number))
     if machine.unsteady is not None:
         message = "goes one way or another by a rounded value: differences behind it are not judged"
         notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))

@@ -10,6 +10,7 @@ import numpy as np
 from tileiras.ir import FLOAT_SEMANTICS, Operation
 from tileiras.sim.interpreter.machine import ELEMENTWISE
 from tileiras.sim.interpreter.mma import tf32
+from tileiras.sim.interpreter.reduce import Combiner, combiner
 from tileiras.sim.interpreter.rounding import max_finite
 
 from .bound_rules import Intervals, Values, rule
@@ -149,6 +150,7 @@ def product(
 
 _EXACT_FLOAT = {"maxf", "minf", "cmpf", "absf", "negf"}
 _POLYNOMIAL = {"addf", "mulf", "fma"}
+_ASSOCIATIVE = {"addi", "muli", "andi", "ori", "xori", "maxi", "mini", "maxf", "minf"}
 
 
 def _bodies(op: Operation) -> list[str]:
@@ -174,7 +176,7 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
     body = _bodies(op)
     alone = len(values) == 1 and len(body) == 1
     if not any(each is not None for each in bounds) and not _rounds(op):
-        return None
+        return None if alone and body[0] in _ASSOCIATIVE else _unordered(machine, op, values, results)
     if alone and body[0] == "addf":
         return _sum(op, values[0], bounds[0], results[0])
     if alone and body[0] in ("maxf", "minf"):
@@ -183,6 +185,44 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
         return _polynomial(machine, op, values, results)
     machine.unruled.add(op.name)
     return tuple(anything(np.shape(each)) for each in results)
+
+
+def _unordered(
+    machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
+) -> tuple[Bounds | None, ...] | None:
+    """Rows with an element that differs in another order of combining, which is the implementation's, may have any
+    values."""
+    with machine.quiet():
+        others = _in_another_order(values, op, combiner(machine, op))
+    varies = [np.asarray(each).tobytes() != np.asarray(other).tobytes() for each, other in zip(results, others)]
+    if not any(varies):
+        return None
+    machine.unordered.add(op)
+    same = [np.asarray(each) == other for each, other in zip(results, others)]
+    if op.name == "cuda_tile.scan":
+        axis = op.attributes["dim"].value
+        same = [np.broadcast_to(each.all(axis, keepdims=True), each.shape) for each in same]
+    fixed = np.logical_and.reduce(same)
+    return tuple(settle(*anything(np.shape(each)), each, fixed) for each in results)
+
+
+def _in_another_order(values: Values, op: Operation, combine: Combiner) -> list[np.ndarray]:
+    """A reduction one element after the other, a scan of pairs, pairs of pairs, ..."""
+    axis, is_scan = op.attributes["dim"].value, op.name == "cuda_tile.scan"
+    tiles = [np.moveaxis(np.asarray(value), axis, 0) for value in values]
+    count, distance = len(tiles[0]), 1
+    if not is_scan:
+        total = [tile[0] for tile in tiles]
+        for position in range(1, count):
+            total = combine(total, [np.asarray(tile[position]) for tile in tiles])
+        return total
+    step = -1 if op.attributes["reverse"].value else 1
+    tiles = [tile[::step] for tile in tiles]
+    while distance < count:
+        sums = combine([tile[:-distance] for tile in tiles], [tile[distance:] for tile in tiles])
+        tiles = [np.concatenate([tile[:distance], each]) for tile, each in zip(tiles, sums)]
+        distance *= 2
+    return [np.moveaxis(tile[::step], 0, axis) for tile in tiles]
 
 
 def _along(op: Operation, function: np.ufunc, values: np.ndarray) -> np.ndarray:

@@ -151,6 +151,8 @@ class TrackingMachine(Machine):
         self.order = order
         self.unruled: set[str] = set()
         """Operations that had inexact operands and no rule."""
+        self.unordered: set[Operation] = set()
+        """Reductions and scans without rounding whose results depend on the order of combining."""
         self.unsteady: Operation | None = None
         """The first operation whose control flow depends on an inexact value: later values have no bounds."""
         self.ordered_atomics = False
@@ -201,16 +203,22 @@ class TrackingMachine(Machine):
             if bounds is not None and not is_point(bounds).all() and self.unsteady is None:
                 self.unsteady = self.tracked.operation
 
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Operations of the block have no intervals, and are not counted."""
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+
     def combined(self, op: Operation, values: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results of a reduction or scan for other tiles."""
         before = [self.values[operand] for operand in op.operands]
-        self._quiet += 1
-        try:
+        with self.quiet():
             self.bind(op.operands, values)
             results = MEANINGS[op.name](self, op)
-        finally:
-            self.bind(op.operands, before)
-            self._quiet -= 1
+        self.bind(op.operands, before)
         return results if isinstance(results, tuple) else (results,)
 
     # -- execution ---------------------------------------------------------------------------------------------------
@@ -233,11 +241,8 @@ def _followed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
     if name in STORES or name in LOADS or name in ATOMICS:
         return _accessed(meaning, machine, op)
     if name in ("cuda_tile.reduce", "cuda_tile.scan"):
-        machine._quiet += 1
-        try:
+        with machine.quiet():
             outcome = meaning(machine, op)
-        finally:
-            machine._quiet -= 1
     else:
         outcome = meaning(machine, op)
     if name in TRANSPARENT:
