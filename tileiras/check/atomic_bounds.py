@@ -96,27 +96,27 @@ def _exchange(
     is_single = len(updates) == 1  # several elements update one place by separate stores, in any order
     known = machine.bounds_of(argument) if argument is not None else None
     shape = np.shape(argument) if argument is not None else ()
-    chosen = _selection(machine, op, shape)
-    before = [np.full(chosen.sum(), end) for end in (-np.inf, np.inf)]
+    selection = _selection(machine, op, shape)
+    before = [np.full(selection.sum(), end) for end in (-np.inf, np.inf)]
     for each in updates:
         shadow = memory.shadows.setdefault(each.allocation.address, Shadow(each.allocation.size, each.itemsize))
         at = each.places // shadow.itemsize
         low, high = np.full(at.size, -np.inf), np.full(at.size, np.inf)
         if is_single and shadow.itemsize == each.itemsize and old is not None and argument is not None:
-            wide = np.asarray(old, np.float64).reshape(-1)[chosen][each.positions]
+            wide = np.asarray(old, np.float64).reshape(-1)[selection][each.positions]
             active = shadow.active[at]
             ends = np.where(active, shadow.low[at], wide), np.where(active, shadow.high[at], wide)
             for end, value in zip(before, ends):
                 end[each.positions] = value
             new = known if known is not None else point(argument)
-            terms = [np.asarray(end).reshape(-1)[chosen][each.positions] for end in new]
+            terms = [np.asarray(end).reshape(-1)[selection][each.positions] for end in new]
             low, high = _after(mode, Bounds(*ends), Bounds(*terms))
         shadow.low[at], shadow.high[at] = low, high
         shadow.active[at] = ~is_point(Bounds(low, high))
     if old is not None:
         wide = [np.asarray(old, np.float64).copy() for _ in before]
         for end, value in zip(wide, before):
-            end.reshape(-1)[chosen] = value
+            end.reshape(-1)[selection] = value
         machine.attach(outcome[0], Bounds(*wide))
     return outcome
 
@@ -148,19 +148,19 @@ def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tup
             radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
         radius = np.where(np.isnan(radius), np.inf, radius)
         magnitude = magnitude + radius
-    chosen = _selection(machine, op, wide.shape)
-    return magnitude.reshape(-1)[chosen], radius.reshape(-1)[chosen]
+    selection = _selection(machine, op, wide.shape)
+    return magnitude.reshape(-1)[selection], radius.reshape(-1)[selection]
 
 
 def _selection(machine: TrackingMachine, op: Operation, shape: tuple[int, ...]) -> np.ndarray:
     """Which elements of an atomic operation, in row-major order, update memory."""
-    chosen: Any = np.ones(shape, bool)
+    selection: Any = np.ones(shape, bool)
     if op.name == "cuda_tile.atomic_red_view_tko":
         with machine.looking():
-            _, chosen = locate(machine, machine[op.view], op)
+            _, selection = locate(machine, machine[op.view], op)
     elif (mask := machine.get(op.mask)) is not None:
-        chosen = np.broadcast_to(mask, shape)
-    return np.asarray(chosen).reshape(-1)
+        selection = np.broadcast_to(mask, shape)
+    return np.asarray(selection).reshape(-1)
 
 
 def _add(

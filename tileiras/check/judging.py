@@ -310,7 +310,7 @@ def _notes(reference: Reference, number: int) -> list[Finding]:
         message = f"'{op.name}' has another result in another order of combining, which is not specified"
         notes.append(Finding("undefined", message, place(op), number))
     if machine.unsteady is not None:
-        message = "goes one way or another by a rounded value: differences behind it are not judged"
+        message = "goes one way or another by a value that is not exact: differences behind it are not judged"
         notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))
     for position, where in reference.undefined.items():
         operation = _writer(reference, position, int(np.flatnonzero(where.reshape(-1))[0]))

@@ -191,24 +191,26 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
 def _unordered(
     machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
 ) -> tuple[Bounds | None, ...] | None:
-    """Rows with an element that differs in another order of combining, which is the implementation's, may have any
-    values."""
+    """Rows of a result with an element that differs in another order of combining, which is the implementation's, may
+    have any values."""
     axis, is_scan = op.attributes["dim"].value, op.name == "cuda_tile.scan"
     step = -1 if is_scan and op.attributes["reverse"].value else 1
     tiles = [np.moveaxis(np.asarray(value), axis, 0)[::step] for value in values]
     rows = [np.moveaxis(np.asarray(each), axis, 0)[::step] if is_scan else np.asarray(each) for each in results]
-    fixed = np.ones(rows[0].shape[is_scan:], bool)
+    fixed = [np.ones(row.shape[is_scan:], bool) for row in rows]
     with machine.quiet():
         for others in (_scans if is_scan else _reductions)(tiles, combiner(machine, op)):
-            for row, other in zip(rows, others):
-                same = row == other
-                fixed &= same.all(0) if is_scan else same
-    if fixed.all():
+            for each, row, other in zip(fixed, rows, others):
+                bits = [np.ascontiguousarray(tile).view(f"u{row.itemsize}").reshape(row.shape) for tile in (row, other)]
+                same = (bits[0] == bits[1]) | (row != row) & (other != other)  # NaN has one meaning
+                each &= same.all(0) if is_scan else same
+    if all(each.all() for each in fixed):
         return None
     machine.unordered.add(op)
+    shape = np.shape(results[0])
     if is_scan:
-        fixed = np.broadcast_to(np.expand_dims(fixed, axis), np.shape(results[0]))
-    return tuple(settle(*anything(np.shape(each)), each, fixed) for each in results)
+        fixed = [np.broadcast_to(np.expand_dims(each, axis), shape) for each in fixed]
+    return tuple(settle(*anything(shape), result, each) for result, each in zip(results, fixed))
 
 
 _CHUNKS = (2, 4, 8, 32)
@@ -217,7 +219,7 @@ _TREES = 6
 
 
 def _reductions(tiles: Sequence[np.ndarray], combine: Combiner) -> Iterator[Sequence[np.ndarray]]:
-    """The results of trees, some of which leave out the first element of a level, of neighbours and of elements in
+    """The results of trees of neighbours (some leave out the first element of a level) and of trees of elements in
     another order: the specification promises no order of the elements of a reduction, only associativity."""
     draw = random.Random(0)
     for number in range(_TREES):
