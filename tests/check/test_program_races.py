@@ -31,7 +31,7 @@ def stores(*elements: list[int]) -> tuple[TrackedMemory, int]:
 def test_conflicts_are_of_one_element(elements, cells):
     memory, address = stores(*elements)
     assert [cell for cell in range(16) if memory.conflicts_at(address + 16 * cell)] == cells
-    undetermined = np.flatnonzero(memory.undetermined(memory.find(address), 4))
+    undetermined = np.flatnonzero(memory.order.races(memory.find(address), 4))
     assert sorted({int(element) // 4 for element in undetermined}) == cells
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tileiras.analysis.derivations import is_derived
 from tileiras.ir import DYNAMIC, BlockArgument, FloatType, IntegerType, Operation, Value
+from tileiras.sim.interpreter.machine import orders
 
 from . import origins
 from .origins import constant_of, source
@@ -130,12 +131,6 @@ def _tables(entry: Operation, position: dict[Value, int], parameters: list[Param
             parameters[number].kind, parameters[number].element = "address", element
         position[each.value] = number
     return list(tables.values())
-
-
-def orders(op: Operation) -> bool:
-    """Whether an operation is atomic, or an access with an ordering other than `weak`."""
-    semantics = op.attributes.get("memory_ordering_semantics")
-    return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
 
 
 def _loaded_from(value: Value) -> Iterator[Value]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,17 +21,16 @@ from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
-from tileiras.sim.interpreter.machine import MEANINGS, InterpreterError, Machine
+from tileiras.sim.interpreter.machine import MEANINGS, Deadlock, InterpreterError, Machine
 from tileiras.sim.interpreter.undefined import RUN, Run
 from tileiras.sim.interpreter.values import TensorView, width_of
 from tileiras.sim.memory import Memory
 
 from . import values
 from .facts import Facts, Parameter, source
+from .guarded import GUARD, Guarded
 from .tables import Behind, Table
 
-GUARD = 1 << 26
-"""Bytes of memory behind each pointer during the search for sizes; untouched pages cost nothing."""
 FILLED = 1 << 16
 """Elements of arrays that are initialized during the search, if addresses may depend on them."""
 _REPAIRS = 12
@@ -132,66 +131,14 @@ class _OutsideView(Exception):
         self.tensor, self.dim, self.size, self.tile, self.op = tensor, dim, size, tile, op
 
 
-class _Guarded(Memory):
-    """Records which bytes of each allocation are touched."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        Memory._live.pop()
-        self._private_cursor = Memory.scratch()._private_cursor
-        self.ends: dict[int, int] = {}
-        self.stores: set[int] = set()
-        self.touched: list[np.ndarray] = []
-        """Addresses of the elements that the tile block which runs has accessed."""
-        self._seen: dict[int, np.ndarray] = {}
-        """Address of an allocation -> whether an accessed element starts at each byte."""
-
-    def accesses(self, addresses, dtype, mask, alignment, write=False):
-        places = np.asarray(addresses).reshape(-1)
-        if mask is not None:
-            places = places[np.broadcast_to(np.asarray(mask, bool), np.shape(addresses)).reshape(-1)]
-        if places.size:
-            allocation = self.find(int(places.min()))
-            if allocation is not None:
-                end = int(places.max()) + dtype.itemsize - allocation.address
-                self.ends[allocation.address] = max(self.ends.get(allocation.address, 0), end)
-                if write:
-                    self.stores.add(allocation.address)
-            self.touched.append(places)
-        yield from super().accesses(addresses, dtype, mask, alignment, write)
-
-    def settle(self) -> bool:
-        """The tile block has run: whether it accessed elements that no earlier one has."""
-        is_fresh = False
-        for addresses in self.touched:
-            rest = addresses
-            while rest.size:
-                allocation = self.find(int(rest[0]))
-                if allocation is None:
-                    break
-                offsets = rest - allocation.address
-                inside = (offsets >= 0) & (offsets < allocation.size)
-                marks = self._seen.setdefault(allocation.address, np.zeros(allocation.size, bool))
-                is_fresh = is_fresh or not marks[offsets[inside]].all()
-                marks[offsets[inside]] = True
-                rest = rest[~inside]
-        return is_fresh
-
-    def untouched(self, address: int, count: int, itemsize: int) -> np.ndarray:
-        """Which of the elements of an allocation no tile block accesses, such as the padding of rows."""
-        marks = self._seen.get(address)
-        if marks is None:
-            return np.ones(count, bool)
-        return ~marks[: count * itemsize].reshape(count, itemsize).any(1)
-
-
 class _Probe(Machine):
     """Checks views and tile numbers, and stops a block that exceeds the limit of operations."""
 
-    def __init__(self, memory: _Guarded, grid: tuple[int, int, int], globals_: dict[str, int]) -> None:
+    def __init__(self, memory: Guarded, grid: tuple[int, int, int], globals_: dict[str, int]) -> None:
         super().__init__(memory, grid, globals_, io.StringIO())
         self.guarded = memory
         self.steps = 0
+        self.limit = _STEPS
 
     def _plan(self, block: Any) -> list:
         plan = self._plans.get(id(block))
@@ -203,7 +150,7 @@ class _Probe(Machine):
 
 def _probed(machine: _Probe, op: Operation) -> Any:
     machine.steps += 1
-    if machine.steps > _STEPS:
+    if machine.steps > machine.limit:
         raise Unfit("a tile block goes on for longer than a check follows", op)
     if hasattr(op, "index") and hasattr(op, "view"):
         _check_index(machine, op)
@@ -213,7 +160,7 @@ def _probed(machine: _Probe, op: Operation) -> Any:
     return outcome
 
 
-def _cover(memory: _Guarded, view: TensorView) -> None:
+def _cover(memory: Guarded, view: TensorView) -> None:
     if not all(view.shape):
         return
     last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
@@ -278,7 +225,11 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
         except ArgumentMismatch as error:
             raise Unfit(str(error)) from None
         try:
-            grid = trial.grow()
+            try:
+                grid = trial.grow()
+            except Deadlock:
+                trial = _Trial(entry, module, facts, plan)
+                grid = trial.together()
             return trial.fitted(grid)
         except _OutsideView as outside:
             _repair(facts, plan, outside)
@@ -331,7 +282,7 @@ class _Trial:
     def __init__(self, entry: Operation, module: Operation, facts: Facts, plan: Plan) -> None:
         self.entry, self.facts, self.plan = entry, facts, plan
         self.module = module
-        self.memory = _Guarded()
+        self.memory = Guarded()
         self.addresses: dict[int, int] = {}
         self.tables = {each.pointer: each for each in facts.tables}
         self.behind: dict[tuple[int, int], tuple[Parameter, int]] = {}
@@ -396,18 +347,35 @@ class _Trial:
         """Execute one tile block; whether it touches memory that no earlier block has.  Raises Unfit, _OutsideView."""
         machine = _Probe(self.memory, grid, self.globals)
         machine.block_id = block_id
+        block = self.entry.regions[0].block
+        machine.bind(block.arguments, self.bound)
+        self._run(lambda: machine.run_block(block))
+        return self.memory.settle()
+
+    def _run(self, program: Callable[[], Any]) -> None:
+        """Execute tile blocks.  Raises Unfit, _OutsideView, Deadlock."""
         self.memory.touched = []
         token = RUN.set(Run(0))
-        block = self.entry.regions[0].block
         try:
             with np.errstate(all="ignore"), blas.one_thread():
-                machine.bind(block.arguments, self.bound)
-                machine.run_block(block)
+                program()
+        except Deadlock:
+            raise
         except InterpreterError as error:
             raise Unfit(error.diagnostic.message, _operation_at(self.entry, error)) from None
         finally:
             RUN.reset(token)
-        return self.memory.settle()
+
+    def together(self) -> tuple[int, int, int]:
+        """The grid of a kernel whose tile blocks wait for each other: the plan's.  A launch in which they wait without
+        end is judged."""
+        grid = tuple(most if uses else 1 for most, uses in zip(self.plan.blocks, self.facts.axes))
+        machine = _Probe(self.memory, grid, self.globals)
+        machine.limit *= int(np.prod(grid))
+        with contextlib.suppress(Deadlock):
+            self._run(lambda: machine.run_tile_blocks(self.entry.regions[0].block, self.bound))
+        self.memory.settle()
+        return grid
 
     def grow(self) -> tuple[int, int, int]:
         """The grid: along each dimension as many blocks as touch something new, at most the plan's."""

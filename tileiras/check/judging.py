@@ -20,10 +20,10 @@ import numpy as np
 from tileiras.diagnostics import Diagnostic
 from tileiras.ir import FloatType, Operation
 from tileiras.sim import emulate, interpret
-from tileiras.sim.emulator.errors import EmulationError, UndescribedParameters, UnsupportedInstruction
+from tileiras.sim.emulator.errors import DEADLOCK, EmulationError, UndescribedParameters, UnsupportedInstruction
 from tileiras.sim.emulator.source import source_positions
 from tileiras.sim.errors import ArgumentMismatch
-from tileiras.sim.interpreter.machine import InterpreterError, Machine
+from tileiras.sim.interpreter.machine import Deadlock, InterpreterError, Machine, Order
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.interpreter.values import width_of
 from tileiras.sim.memory import Allocation, _raw_bytes, _root
@@ -35,7 +35,7 @@ from .coverage import Coverage, place
 from .facts import Facts
 from .fitting import Fitted
 from .roundings import unasked
-from .tracking import Order, TrackedMemory, TrackingMachine
+from .tracking import TrackedMemory, TrackingMachine
 from .verdict import FAULT, INCONCLUSIVE, RIGHT, TIME_IS_UP, WRONG, Finding
 
 STEP_LIMIT = 3_000_000
@@ -229,6 +229,8 @@ def hold(
         except (UnsupportedInstruction, UndescribedParameters) as error:
             return _ended(judged, INCONCLUSIVE, Finding("unjudged", error.message, "", number, error.line))
         except EmulationError as error:
+            if error.message.startswith(DEADLOCK) and (fault := _waits(reference, again, number)) is not None:
+                return _ended(judged, FAULT, fault)
             refused = _refused(image, error, number)
             races = error.message.startswith("race on") and error.address is not None
             if races and reference.memory.conflicts_at(error.address):
@@ -244,6 +246,19 @@ def hold(
         if not _compare(judged, elements, reference, launch.results(arguments), number, again):
             break
     return judged
+
+
+def _waits(reference: Reference, again: Callable[..., Reference], number: int) -> Finding | None:
+    """The program's own deadlock, in an order of its tile blocks that takes turns."""
+    count = int(np.prod(reference.machine.grid))
+    for seed in range(MOST_TURNS) if count > 1 and reference.memory.order.synchronises else ():
+        try:
+            again(order=Order(range(count), seed, takes_turns=True))
+        except Deadlock as error:
+            return _fault(error.diagnostic, number)
+        except InterpreterError:
+            continue
+    return None
 
 
 def _ahead(number: int, seed: int | None) -> int:
@@ -291,8 +306,11 @@ def _notes(reference: Reference, number: int) -> list[Finding]:
     machine, notes = reference.machine, []
     for name in sorted(machine.unruled):
         notes.append(Finding("no-rule", f"'{name}' has no bound of error: its dependent values are unbounded", ""))
+    for op in sorted(machine.unordered, key=place):
+        message = f"'{op.name}' has another result in another order of combining, which is not specified"
+        notes.append(Finding("undefined", message, place(op), number))
     if machine.unsteady is not None:
-        message = "goes one way or another by a rounded value: differences behind it are not judged"
+        message = "goes one way or another by a value that is not exact: differences behind it are not judged"
         notes.append(Finding("unjudged", f"'{machine.unsteady.name}' {message}", place(machine.unsteady), number))
     for position, where in reference.undefined.items():
         operation = _writer(reference, position, int(np.flatnonzero(where.reshape(-1))[0]))
@@ -333,7 +351,7 @@ def _compare(
             continue
         allocation = reference.allocations[position]
         if allocation is not None:
-            determined = ~reference.memory.undetermined(allocation, correct.dtype.itemsize)[: wrong.size]
+            determined = ~reference.memory.order.races(allocation, correct.dtype.itemsize)[: wrong.size]
             if not (wrong.reshape(-1) & determined).any():
                 first = int(np.flatnonzero(wrong)[0])
                 message = f"race on element {first} of {reference.names[position]}: the program orders no two accesses"
@@ -359,6 +377,8 @@ def _compare(
     return True
 
 
+MOST_TURNS = 8
+"""Orders in which tile blocks take turns, that are tried for a deadlock of the program."""
 MOST_ORDERS = 24
 """Orders that are tried: all of up to four tile blocks."""
 

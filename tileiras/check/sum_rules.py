@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tileiras.ir import FLOAT_SEMANTICS, Operation
+from tileiras.ir import FLOAT_SEMANTICS, Operation, Value
 from tileiras.sim.interpreter.machine import ELEMENTWISE
 from tileiras.sim.interpreter.mma import tf32
+from tileiras.sim.interpreter.reduce import Combiner, combiner
 from tileiras.sim.interpreter.rounding import max_finite
 
 from .bound_rules import Intervals, Values, rule
@@ -149,6 +151,7 @@ def product(
 
 _EXACT_FLOAT = {"maxf", "minf", "cmpf", "absf", "negf"}
 _POLYNOMIAL = {"addf", "mulf", "fma"}
+_ASSOCIATIVE = {"addi", "muli", "andi", "ori", "xori", "maxi", "mini", "maxf", "minf"}
 
 
 def _bodies(op: Operation) -> list[str]:
@@ -174,7 +177,7 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
     body = _bodies(op)
     alone = len(values) == 1 and len(body) == 1
     if not any(each is not None for each in bounds) and not _rounds(op):
-        return None
+        return None if alone and body[0] in _ASSOCIATIVE else _unordered(machine, op, values, results)
     if alone and body[0] == "addf":
         return _sum(op, values[0], bounds[0], results[0])
     if alone and body[0] in ("maxf", "minf"):
@@ -183,6 +186,72 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
         return _polynomial(machine, op, values, results)
     machine.unruled.add(op.name)
     return tuple(anything(np.shape(each)) for each in results)
+
+
+def _unordered(
+    machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
+) -> tuple[Bounds | None, ...] | None:
+    """Rows of a result with an element that differs in another order of combining, which is the implementation's, may
+    have any values."""
+    axis, is_scan = op.attributes["dim"].value, op.name == "cuda_tile.scan"
+    step = -1 if is_scan and op.attributes["reverse"].value else 1
+    tiles = [np.moveaxis(np.asarray(value), axis, 0)[::step] for value in values]
+    rows = [np.moveaxis(np.asarray(each), axis, 0)[::step] if is_scan else np.asarray(each) for each in results]
+    fixed = [np.ones(row.shape[is_scan:], bool) for row in rows]
+    with machine.quiet():
+        for others in (_scans if is_scan else _reductions)(tiles, combiner(machine, op)):
+            for each, row, other in zip(fixed, rows, others):
+                bits = [np.ascontiguousarray(tile).view(f"u{row.itemsize}").reshape(row.shape) for tile in (row, other)]
+                same = (bits[0] == bits[1]) | (row != row) & (other != other)  # NaN has one meaning
+                each &= same.all(0) if is_scan else same
+    if all(each.all() for each in fixed):
+        return None
+    machine.unordered.add(op)
+    shape = np.shape(results[0])
+    if is_scan:
+        fixed = [np.broadcast_to(np.expand_dims(each, axis), shape) for each in fixed]
+    return tuple(settle(*anything(shape), result, each) for result, each in zip(results, fixed))
+
+
+_CHUNKS = (2, 4, 8, 32)
+"""Elements that a thread or a warp scans before the others."""
+_TREES = 6
+
+
+def _reductions(tiles: Sequence[np.ndarray], combine: Combiner) -> Iterator[Sequence[np.ndarray]]:
+    """The results of trees of neighbours (some leave out the first element of a level) and of trees of elements in
+    another order: the specification promises no order of the elements of a reduction, only associativity."""
+    draw = random.Random(0)
+    for number in range(_TREES):
+        elements = range(len(tiles[0]))
+        order = draw.sample(elements, len(elements)) if number % 2 else list(elements)
+        level = [tile[order] for tile in tiles]
+        while (count := len(level[0])) > 1:
+            first = draw.randrange(2) if count > 2 else 0
+            last = first + (count - first & ~1)
+            pairs = combine([each[first:last:2] for each in level], [each[first + 1 : last : 2] for each in level])
+            level = [np.concatenate([each[:first], pair, each[last:]]) for each, pair in zip(level, pairs)]
+        yield [each[0] for each in level]
+
+
+def _scans(tiles: Sequence[np.ndarray], combine: Combiner) -> Iterator[Sequence[np.ndarray]]:
+    """The results of scans of chunks, combined with the chunks before."""
+    count = len(tiles[0])
+    for chunk in (each for each in _CHUNKS if each < count):
+        parts = [tile.reshape(count // chunk, chunk, *tile.shape[1:]) for tile in tiles]
+        inner = _in_sequence([np.moveaxis(part, 1, 0) for part in parts], combine)
+        totals = _in_sequence([each[-1] for each in inner], combine)
+        before = [np.broadcast_to(each[:-1], (chunk, *each[:-1].shape)) for each in totals]
+        later = combine(before, [each[:, 1:] for each in inner])
+        whole = [np.concatenate([each[:, :1], rest], 1) for each, rest in zip(inner, later)]
+        yield [np.moveaxis(each, 0, 1).reshape(tile.shape) for each, tile in zip(whole, tiles)]
+
+
+def _in_sequence(tiles: Sequence[np.ndarray], combine: Combiner) -> list[np.ndarray]:
+    rows = [[tile[0] for tile in tiles]]
+    for position in range(1, len(tiles[0])):
+        rows.append(combine(rows[-1], [np.asarray(tile[position]) for tile in tiles]))
+    return [np.stack(column) for column in zip(*rows)]
 
 
 def _along(op: Operation, function: np.ufunc, values: np.ndarray) -> np.ndarray:
@@ -235,6 +304,13 @@ def _underflow(op: Operation, values: Values, operations: int, keyword: str) -> 
     return operations * least * _along(op, np.multiply, factors)
 
 
+def _exceeds(magnitude: np.ndarray, result: Value) -> np.ndarray:
+    keyword = dtype_keyword(result.type.element_type)
+    if keyword is None:
+        return np.zeros(np.shape(magnitude), bool)
+    return ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
+
+
 def _polynomial(
     machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
 ) -> tuple[Bounds | None, ...]:
@@ -245,6 +321,9 @@ def _polynomial(
     if any(inner.name not in ELEMENTWISE for inner in inside):
         return tuple(anything(np.shape(each)) for each in results)
     magnitudes = machine.combined(op, [np.abs(value) for value in values])
+    # Another order multiplies other elements with each other: none of its intermediate results is larger than these.
+    largest = machine.combined(op, [np.maximum(np.abs(value), value.dtype.type(1)) for value in values])
+    overflows = np.logical_or.reduce([_exceeds(each, result) for each, result in zip(largest, op.results)])
     intervals: list[Bounds | None] = []
     for value, magnitude, each in zip(results, magnitudes, op.results):
         keyword = dtype_keyword(each.type.element_type)
@@ -255,7 +334,6 @@ def _polynomial(
             error = 2.02 * operations * 2.0 ** -precision(keyword) * np.asarray(magnitude).astype(np.float64)
             error += _underflow(op, values, operations, keyword)
         wide = np.asarray(value).astype(np.float64)
-        overflows = ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
         low, high = np.where(overflows, -np.inf, wide - error), np.where(overflows, np.inf, wide + error)
         intervals.append(settle(low, high, value, False))
     return tuple(intervals)

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tileiras.ir import FLOAT_SEMANTICS, Block, FloatType, Operation
-from tileiras.sim.interpreter.machine import MEANINGS, Machine
-from tileiras.sim.interpreter.rounding import FLOAT_DTYPES, max_finite
-from tileiras.sim.interpreter.views import locate
+from tileiras.ir import Block, Operation
+from tileiras.sim.interpreter.machine import MEANINGS, Machine, Order, orders
 from tileiras.sim.memory import Allocation, Memory
 
-from . import sum_rules  # noqa: F401  registers its rules
-from .bound_rules import RULES, SOURCES, TINY
-from .bounds import Bounds, anything, is_exact_sum, is_point, lowest_bit, precision
+from . import (
+    atomic_bounds,
+    sum_rules,  # noqa: F401  registers its rules
+)
+from .atomic_bounds import ATOMICS
+from .block_order import BlockOrder
+from .bound_rules import RULES, SOURCES
+from .bounds import Bounds, anything, is_point
 from .coverage import Coverage
-from .facts import orders
+from .shadow import Shadow, Update
 
 LOADS = {"cuda_tile.load_ptr_tko", "cuda_tile.load_view_tko"}
 STORES = {"cuda_tile.store_ptr_tko": "value", "cuda_tile.store_view_tko": "tile"}
-ATOMICS = {"cuda_tile.atomic_rmw_tko": "arg", "cuda_tile.atomic_red_view_tko": "value", "cuda_tile.atomic_cas_tko": ""}
 TRANSPARENT = {
     f"cuda_tile.{name}" for name in (
         "if", "for", "loop", "yield", "continue", "break", "return", "assume", "print_tko", "assert", "make_token",
@@ -40,39 +41,8 @@ TRANSPARENT = {
 }  # fmt: skip
 """Operations that only pass arrays on, or whose results cannot be inexact numbers."""
 
-
-class Shadow:
-    """The intervals of one allocation, by element of the size that inexact values were first stored with."""
-
-    def __init__(self, size: int, itemsize: int) -> None:
-        count = -(-size // itemsize)
-        self.itemsize = itemsize
-        self.low, self.high = np.zeros(count), np.zeros(count)
-        self.active = np.zeros(count, bool)
-        self.magnitude, self.radius, self.count = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
-        """For atomic additions: sums of the magnitudes and of the radii of the terms, and their number."""
-        self.lowest = np.full(count, 1 << 20)
-        self.flushed = np.zeros(count, bool)
-
-
 _CELL = 16
 """The most bytes of a cell of the emulator's race checker."""
-
-
-class _Access(NamedTuple):
-    """An access of a tile block: whether an operation that may order the block after others came before, the address of
-    the allocation, and the first byte of each element."""
-
-    block: tuple[int, int, int]
-    wrote: bool
-    is_ordered: bool
-    owner: int
-    places: np.ndarray
-    itemsize: int
-
-    @property
-    def bytes(self) -> np.ndarray:
-        return (self.places.reshape(-1, 1) + np.arange(self.itemsize)).reshape(-1)
 
 
 class TrackedMemory(Memory):
@@ -88,11 +58,10 @@ class TrackedMemory(Memory):
         self.shadows: dict[int, Shadow] = {}
         self.writers: list[tuple[Operation, Allocation, np.ndarray, int]] = []
         self.block_id = (0, 0, 0)
-        self.record: list[_Access] = []
-        self.ordered: set[tuple[int, int, int]] = set()
-        """The tile blocks that have executed an operation which may order them after others."""
+        self.order = BlockOrder()
         self.operation: Operation | None = None
-        self.adding: tuple[np.ndarray, str] | None = None
+        self.updates: list[Update] | None = None
+        """The updates of an atomic operation, whose intervals follow from its mode."""
 
     def _places(self, addresses: np.ndarray, mask: Any) -> Iterable[tuple[Allocation, np.ndarray, np.ndarray]]:
         flat = addresses.reshape(-1)
@@ -113,7 +82,7 @@ class TrackedMemory(Memory):
         if not self.watching:
             return result
         for allocation, places, _ in self._places(np.asarray(addresses).astype(np.int64), mask):
-            self._record(False, allocation, places, np.dtype(dtype).itemsize)
+            self.order.record_access(self.block_id, False, allocation, places, np.dtype(dtype).itemsize)
         if not self.shadows:
             return result
         wide = np.asarray(addresses).astype(np.int64)
@@ -137,12 +106,15 @@ class TrackedMemory(Memory):
             return
         wide, itemsize = np.asarray(addresses).astype(np.int64), np.asarray(values).dtype.itemsize
         for allocation, places, where in self._places(wide, mask):
-            self._record(True, allocation, places, itemsize)
+            self.order.record_access(self.block_id, True, allocation, places, itemsize)
             if self.operation is not None:
                 self.writers.append((self.operation, allocation, places, itemsize))
+            if self.updates is not None:
+                self.updates.append(Update(allocation, places, where, itemsize))
+                continue
             shadow = self.shadows.get(allocation.address)
             if shadow is None:
-                if self.pending is None and self.adding is None:
+                if self.pending is None:
                     continue
                 shadow = self.shadows[allocation.address] = Shadow(allocation.size, itemsize)
             at = places // shadow.itemsize
@@ -154,36 +126,11 @@ class TrackedMemory(Memory):
             shadow.low[at], shadow.high[at] = ends
             shadow.active[at] = ~is_point(Bounds(*ends))
 
-    def _record(self, wrote: bool, allocation: Allocation, places: np.ndarray, itemsize: int) -> None:
-        block = self.block_id
-        self.record.append(_Access(block, wrote, block in self.ordered, allocation.address, places, itemsize))
-
     def conflicts_at(self, address: int) -> bool:
-        """Whether the program itself leaves a value in the race checker's cell at an address undetermined."""
+        """Whether the program itself leaves a value in the race checker's cell at an address undetermined: by a race of
+        its tile blocks, or a store that writes there twice."""
         allocation = self.find(address)
-        if allocation is None:
-            return False
-        byte = address - allocation.address
-        return bool(self.undetermined(allocation, 1)[byte : byte + _CELL].any())
-
-    def undetermined(self, allocation: Allocation, itemsize: int) -> np.ndarray:
-        """Which elements of an allocation the program leaves undetermined: one store writes them twice, or two tile
-        blocks access them, and neither has executed an operation before that may order it after the other."""
-        count = -(-allocation.size // itemsize) * itemsize
-        writes, repeated = np.zeros(count, bool), np.zeros(count, bool)
-        first, last = np.full(count, len(self.record)), np.full(count, -1)
-        blocks: dict[tuple[int, int, int], int] = {}
-        for each in self.record:
-            if each.owner != allocation.address:
-                continue
-            at, times = np.unique(each.bytes, return_counts=True)
-            if each.wrote:
-                repeated[at[times > 1]] = True
-            if not each.is_ordered:
-                number = blocks.setdefault(each.block, len(blocks))
-                first[at], last[at] = np.minimum(first[at], number), np.maximum(last[at], number)
-                writes[at] |= each.wrote
-        return np.any((repeated | writes & (first < last)).reshape(-1, itemsize), axis=1)
+        return allocation is not None and self.order.races_at(allocation, address - allocation.address, _CELL)
 
     def writer_of(self, allocation: Allocation, byte: int) -> Operation | None:
         """The operation that last stored to a byte of an allocation."""
@@ -191,13 +138,6 @@ class TrackedMemory(Memory):
             if owner is allocation and ((places <= byte) & (byte < places + itemsize)).any():
                 return operation
         return None
-
-
-class Order(NamedTuple):
-    """An order of the tile blocks, by number, and the seed of one of the elements of a tile that update one place."""
-
-    blocks: Sequence[int]
-    seed: int
 
 
 class TrackingMachine(Machine):
@@ -214,26 +154,21 @@ class TrackingMachine(Machine):
         self.order = order
         self.unruled: set[str] = set()
         """Operations that had inexact operands and no rule."""
+        self.unordered: set[Operation] = set()
+        """Reductions and scans without rounding whose results depend on the order of combining."""
         self.unsteady: Operation | None = None
         """The first operation whose control flow depends on an inexact value: later values have no bounds."""
         self.ordered_atomics = False
         """Whether an atomic operation makes values that depend on the order of updates."""
         self.repeats_places = False
         """Whether elements of one tile update the same place."""
-        self._sums = False
         self._bounds: dict[int, tuple[Any, Bounds]] = {}
         self._quiet = 0
         self._looking = False
 
-    def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
-        blocks = list(super().tile_blocks())
-        return blocks if self.order is None else [blocks[place] for place in self.order.blocks]
-
-    def element_order(self, count: int) -> Iterable[int]:
+    def element_order(self, count: int, is_sum: bool) -> Iterable[int]:
         self.repeats_places = True
-        if self.order is None or self._sums:
-            return range(count)
-        return random.Random(f"{self.order.seed} {count}").sample(range(count), count)
+        return super().element_order(count, is_sum)
 
     def is_ordered(self) -> bool:
         """Whether results may depend on an order that the program leaves open."""
@@ -271,16 +206,22 @@ class TrackingMachine(Machine):
             if bounds is not None and not is_point(bounds).all() and self.unsteady is None:
                 self.unsteady = self.tracked.operation
 
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Operations of the block have no intervals, and are not counted."""
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+
     def combined(self, op: Operation, values: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results of a reduction or scan for other tiles."""
         before = [self.values[operand] for operand in op.operands]
-        self._quiet += 1
-        try:
+        with self.quiet():
             self.bind(op.operands, values)
             results = MEANINGS[op.name](self, op)
-        finally:
-            self.bind(op.operands, before)
-            self._quiet -= 1
+        self.bind(op.operands, before)
         return results if isinstance(results, tuple) else (results,)
 
     # -- execution ---------------------------------------------------------------------------------------------------
@@ -303,11 +244,8 @@ def _followed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
     if name in STORES or name in LOADS or name in ATOMICS:
         return _accessed(meaning, machine, op)
     if name in ("cuda_tile.reduce", "cuda_tile.scan"):
-        machine._quiet += 1
-        try:
+        with machine.quiet():
             outcome = meaning(machine, op)
-        finally:
-            machine._quiet -= 1
     else:
         outcome = meaning(machine, op)
     if name in TRANSPARENT:
@@ -348,16 +286,17 @@ def _ruled(machine: TrackingMachine, op: Operation, values: list, bounds: list, 
 def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
     memory = machine.tracked
     if orders(op):
-        memory.ordered.add(machine.block_id)
+        memory.order.orders = True
     memory.loaded, memory.watching = None, True
     operand = STORES.get(op.name)
     memory.pending = machine.bounds_of(machine.values.get(getattr(op, operand))) if operand else None
     try:
         if op.name in ATOMICS:
-            return _atomic(meaning, machine, op)
+            return atomic_bounds.atomic(meaning, machine, op)
         outcome = meaning(machine, op)
     finally:
         memory.watching, memory.pending = False, None
+        memory.order.end(machine.block_id)
     machine.coverage.leave(machine, op, outcome)
     if op.name in LOADS and memory.loaded is not None:
         loaded, active = memory.loaded
@@ -365,119 +304,3 @@ def _accessed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMac
         wide = np.asarray(outcome[0]).astype(np.float64)
         machine.attach(outcome[0], Bounds(*(np.where(active, end, wide) for end in loaded)))
     return outcome
-
-
-def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
-    """Additions of floats happen in any order.  The values that others read are right for one order of the tile
-    blocks."""
-    memory, name = machine.tracked, ATOMICS[op.name]
-    argument = machine.values.get(getattr(op, name)) if name else None
-    mode = getattr(op.attributes.get("mode"), "value", "")
-    is_read = op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses
-    if is_read or mode == "xchg" or op.name == "cuda_tile.atomic_cas_tko":
-        machine.ordered_atomics = True
-    machine._sums = is_addition = mode == "addf"
-    if not is_addition or argument is None:
-        memory.pending = machine.bounds_of(argument) if argument is not None else None
-        return meaning(machine, op)
-    element = getattr(op, name).type.element_type
-    memory.watching = False
-    before = len(memory.writers)
-    dtype = FLOAT_DTYPES[element.keyword]
-    places: list[tuple[Allocation, np.ndarray, np.ndarray]] = []
-    accesses = memory.accesses
-
-    def followed(addresses, dtype_, mask, alignment, write=False):
-        if write:
-            for allocation, where, _ in memory._places(np.asarray(addresses), mask):
-                places.append((allocation, where, _numbers(allocation, where, dtype)))
-        return accesses(addresses, dtype_, mask, alignment, write)
-
-    memory.accesses = followed  # type: ignore[method-assign]
-    try:
-        outcome = meaning(machine, op)
-    finally:
-        del memory.accesses
-    del memory.writers[before:]
-    terms, radii = _terms(machine, op, argument)
-    offset = 0
-    for allocation, where, old in places:
-        part = slice(offset, offset + where.size)
-        offset += where.size
-        memory.writers.append((op, allocation, where, dtype.itemsize))
-        _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
-    return outcome
-
-
-class _Addition(NamedTuple):
-    """One addition to several elements: magnitudes and radii of the terms, and the previous values."""
-
-    terms: np.ndarray
-    radii: np.ndarray
-    old: np.ndarray
-
-
-def _terms(machine: TrackingMachine, op: Operation, argument: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Magnitudes and radii of the terms of an atomic addition, in the order of the accesses."""
-    bounds = machine.bounds_of(argument)
-    wide = np.asarray(argument).astype(np.float64)
-    magnitude, radius = np.abs(wide), np.zeros(wide.shape)
-    if bounds is not None:
-        with np.errstate(all="ignore"):
-            fixed = is_point(bounds)
-            radius = np.where(fixed, 0.0, np.maximum(bounds.high - wide, wide - bounds.low))
-        radius = np.where(np.isnan(radius), np.inf, radius)
-        magnitude = magnitude + radius
-    active = np.ones(wide.shape, bool)
-    if op.name == "cuda_tile.atomic_red_view_tko":
-        with machine.looking():
-            _, active = locate(machine, machine[op.view], op)
-    elif (mask := machine.get(op.mask)) is not None:
-        active = np.broadcast_to(mask, wide.shape)
-    active = np.asarray(active).reshape(-1)
-    return magnitude.reshape(-1)[active], radius.reshape(-1)[active]
-
-
-def _add(
-    memory: TrackedMemory, allocation: Allocation, places: np.ndarray, addition: _Addition, element: FloatType
-) -> None:
-    """The interval after an addition: of the sum of all so far, in any order."""
-    dtype, (terms, radii, old) = FLOAT_DTYPES[element.keyword], addition
-    shadow = memory.shadows.get(allocation.address)
-    if shadow is None:
-        shadow = memory.shadows[allocation.address] = Shadow(allocation.size, dtype.itemsize)
-    at = places // dtype.itemsize
-    now = _numbers(allocation, places, dtype)
-    fresh = shadow.count[at] == 0
-    first = at[fresh]
-    with np.errstate(all="ignore"):
-        before = np.where(shadow.active[first], np.maximum(shadow.high[first] - old[fresh],
-                                                           old[fresh] - shadow.low[first]), 0.0)  # fmt: skip
-    before = np.where(np.isnan(before), np.inf, before)
-    np.maximum.at(shadow.radius, first, before)
-    np.maximum.at(shadow.magnitude, first, np.abs(old[fresh]) + before)
-    np.add.at(shadow.radius, at, radii)
-    np.add.at(shadow.magnitude, at, terms)
-    np.add.at(shadow.count, at, 1)
-    np.minimum.at(shadow.lowest, at, np.minimum(lowest_bit(terms), lowest_bit(old)))
-    # "atom.add.f32 on global memory flushes subnormal inputs and results to sign-preserving zero" (PTX ISA, atom).
-    tiny = TINY if element.keyword == "f32" else 0.0
-    for each in (terms, np.abs(old), np.abs(now)):
-        np.logical_or.at(shadow.flushed, at, (each > 0) & (each < tiny))
-    magnitude, radius = shadow.magnitude[at], shadow.radius[at]
-    exact = is_exact_sum(magnitude, shadow.lowest[at], precision(element.keyword)) & (radius == 0)
-    exact &= ~shadow.flushed[at]
-    with np.errstate(all="ignore"):
-        each = 2.0 ** -precision(element.keyword) * magnitude + tiny
-        error = 2.02 * ((shadow.count[at] + 1) * each + radius)
-        low, high = now - error, now + error
-    is_bounded = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
-    shadow.low[at], shadow.high[at] = np.where(is_bounded, low, -np.inf), np.where(is_bounded, high, np.inf)
-    shadow.active[at] = ~exact
-
-
-def _numbers(allocation: Allocation, places: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The numbers at some bytes of an allocation, in f64."""
-    size = dtype.itemsize
-    return allocation.data[: allocation.size // size * size].view(dtype)[places // size].astype(np.float64)
-

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import f32
+from tileiras.ir import Commutative, Value, f32
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
@@ -63,6 +63,28 @@ def _takes_three(op: tileas.ReduceOp, target: Target) -> bool:
         and isinstance(inner, (arith.MaxNumFOp, arith.MinNumFOp))
         and inner.result.type is f32
     )
+
+
+def commutes(op: tileas.ReduceOp) -> bool:
+    """Whether a combiner yields the same for exchanged operands, by the traits of its operations."""
+    block = op.body.block
+    count = len(op.inputs)
+    places = {argument: number for number, argument in enumerate(block.arguments)}
+    exchanged = {argument: (number + count) % (2 * count) for argument, number in places.items()}
+    return all(_expression(each, places) == _expression(each, exchanged) for each in block.last.operands)
+
+
+def _expression(value: Value, places: dict[Value, int]) -> tuple:
+    """A value as a tree of operations, in which the operands of those that commute are sorted."""
+    if value in places:
+        return (str(places[value]),)
+    inner = value.defining_op
+    if inner is None or value.parent_block is not next(iter(places)).parent_block:
+        return (str(id(value)),)
+    operands = [_expression(each, places) for each in inner.operands]
+    if inner.has_trait(Commutative) or isinstance(inner, (tileas.AddFOp, tileas.MulFOp)):
+        operands.sort(key=str)
+    return inner.name, str(inner.attributes), list(inner.results).index(value), *operands
 
 
 class CombinedStep(NamedTuple):

@@ -139,6 +139,10 @@ class Memory:
         self._base_array: np.ndarray | None = None
         self.journal: Journal | None = None
         """Undo log for overwritten data."""
+        self.watchers = 0
+        """Loops that wait for stores to change memory."""
+        self.changes = 0
+        """Stores that have changed it while there were any."""
         Memory._live.append(weakref.ref(self))
 
     @classmethod
@@ -365,6 +369,8 @@ class Memory:
         flat = np.broadcast_to(values, addresses.shape).reshape(-1)
         plan = list(self.accesses(addresses, values.dtype, mask, alignment, write=True))
         for view, offsets, where in plan:
+            if self.watchers:
+                self.changes += view[offsets].tobytes() != flat[where].tobytes()
             view[offsets] = flat[where]
 
     def accesses(

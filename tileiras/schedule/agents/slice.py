@@ -120,7 +120,10 @@ class AgentSlice:
         for inner in op.walk():
             if isinstance(inner, READS):
                 self.check_order(inner)
-            elif not (inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)):
+            elif isinstance(inner, tileas.DotOp) or not (
+                inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)
+            ):
+                # Dots are executed by the warps of one agent, whose number and tensor memory their atoms require.
                 raise CannotSpecialize(inner, "agents.executes-once", values=self.subject, op=inner.name)
             self._pending += [
                 value

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..errors import SimulationError
 
+DEADLOCK = "deadlock: "
+"""Begin of the message of a deadlock."""
+
 
 class EmulationError(SimulationError):
     """The execution of a PTX program failed: a syntax error, an unknown instruction, an access outside memory, a

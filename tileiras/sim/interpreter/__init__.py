@@ -5,7 +5,8 @@ specification leaves undefined is either an error with the operation's location 
 assumptions, tile numbers outside of an index space) or a value of arbitrary bits (unpadded out-of-bounds elements,
 overflow contrary to its attribute, division by zero): see `undefined`.
 
-Tile blocks run one after the other, x fastest, each operation in program order.
+Tile blocks run one after the other, x fastest, each operation in program order; one that polls memory lets the next
+ones run until memory changes.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def interpret(
             with Journal() as memory.journal:
                 memory.cursor = place
                 again = Machine(memory, sizes, globals_, io.StringIO())
-                again.names, again.functions = called, functions
+                again.names, again.functions, again.order = called, functions, machine.order
                 _run(Run(number, first.seen), again, block, bound)
                 for position, (result, arg) in enumerate(zip(results, arrays)):
                     if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
@@ -215,10 +216,7 @@ def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
     token = RUN.set(run)
     try:
         with np.errstate(all="ignore"), blas.one_thread():
-            for machine.block_id in machine.tile_blocks():
-                machine.values.clear()
-                machine.bind(block.arguments, bound)
-                machine.run_block(block)
+            machine.run_tile_blocks(block, bound)
     finally:
         RUN.reset(token)
 

@@ -52,6 +52,7 @@ def _update(
     element: FloatType | IntegerType,
     function: Callable[..., np.ndarray],
     *arguments: np.ndarray,
+    is_sum: bool = False,
 ) -> np.ndarray:
     """Apply ``function(old, *arguments)`` to every place where ``mask`` is true; returns the old elements."""
     dtype = dtype_of(element)
@@ -64,7 +65,7 @@ def _update(
         machine.memory.store(places, np.asarray(function(old, *picked)).astype(dtype, copy=False))
     else:
         old = np.empty(places.shape, dtype)
-        for position in machine.element_order(places.size):
+        for position in machine.element_order(places.size, is_sum):
             place = places[position : position + 1]
             old[position : position + 1] = before = machine.memory.load(place, dtype)
             after = function(before, *(p[position : position + 1] for p in picked))
@@ -77,8 +78,10 @@ def _update(
 @meaning("atomic_rmw_tko")
 def atomic_rmw_tko(machine: Machine, op: cuda_tile.AtomicRMWTkoOp):
     element = pointee(op.pointers)
-    function = _combine(op.attributes["mode"].value, element)
-    return _update(machine, machine[op.pointers], machine.get(op.mask), element, function, machine[op.arg]), TOKEN
+    mode = op.attributes["mode"].value
+    function, is_sum = _combine(mode, element), mode == "addf"
+    mask = machine.get(op.mask)
+    return _update(machine, machine[op.pointers], mask, element, function, machine[op.arg], is_sum=is_sum), TOKEN
 
 
 @meaning("atomic_cas_tko")
@@ -115,5 +118,7 @@ def atomic_red_view_tko(machine: Machine, op: cuda_tile.AtomicRedViewTkoOp):
         raise Undefined("reduces into a view with a padding value")
     offsets, inside = locate(machine, view, op)
     addresses = view.tensor.address + offsets * dtype_of(element).itemsize
-    _update(machine, addresses, inside, element, _combine(op.attributes["mode"].value, element), machine[op.value])
+    mode = op.attributes["mode"].value
+    function, is_sum = _combine(mode, element), mode == "addf"
+    _update(machine, addresses, inside, element, function, machine[op.value], is_sum=is_sum)
     return TOKEN

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .machine import Signal, Undefined, meaning
+from .machine import Signal, Undefined, meaning, polled
 from .values import signed, unsigned
 
 if TYPE_CHECKING:
@@ -62,11 +62,59 @@ def for_(machine: Machine, op: cuda_tile.ForOp):
 def loop(machine: Machine, op: cuda_tile.LoopOp):
     carried = machine.operands(op)
     block = op.regions[0].block
-    while True:
-        machine.bind(block.arguments, carried)
-        signal = machine.run_block(block)
-        if signal.kind == "break":
-            return tuple(signal.values)
-        if signal.kind not in ("continue", "end"):
-            return signal
-        carried = signal.values
+    polls = polled(op) is not None
+    with _Repetition(machine, op) as repetition:
+        while True:
+            if polls:
+                machine.pause()
+            machine.bind(block.arguments, carried)
+            signal = machine.run_block(block)
+            if signal.kind == "break":
+                return tuple(signal.values)
+            if signal.kind not in ("continue", "end"):
+                return signal
+            carried = signal.values
+            repetition.observe(carried)
+
+
+class _Repetition:
+    """Finds out when a loop repeats a state: carried values that it has had before, and no change of memory since.
+    Nothing but a change of memory by another tile block ends it then."""
+
+    PATIENCE = 64
+    """Trips before states are compared: most loops end earlier."""
+
+    def __init__(self, machine: Machine, op: cuda_tile.LoopOp) -> None:
+        self.machine, self.op = machine, op
+        self.trips = 0
+        self.state: list | None = None
+        self.changes = 0
+        self.calls = any(".preview$call" in each.name for each in op.walk())
+        """Whether a trip calls a function, which may have a state of its own."""
+
+    def __enter__(self) -> _Repetition:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.machine.memory.watchers -= self.trips >= self.PATIENCE
+
+    def observe(self, carried: list) -> None:
+        """After a trip: wait where the state is one that the loop has had before."""
+        self.trips += 1
+        memory = self.machine.memory
+        if self.trips < self.PATIENCE:
+            return
+        if self.trips == self.PATIENCE:
+            memory.watchers += 1
+        if self.state is not None and memory.changes == self.changes and not self.calls:
+            if all(map(_same, carried, self.state)):
+                self.machine.wait(self.op)
+            elif self.trips & self.trips - 1:
+                return  # a state is compared with the next ones up to a power of two: with all of a cycle
+        self.state, self.changes = carried, memory.changes
+
+
+def _same(value: object, other: object) -> bool:
+    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+        return value is other or value.tobytes() == other.tobytes()
+    return value == other

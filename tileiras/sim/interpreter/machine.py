@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from tileiras.ir import Block, Operation, Value
 
 from ..errors import SimulationError
 from ..memory import Memory, MemoryAccessError
+from .tasks import Crew, Stuck
 from .undefined import RUN
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ class InterpreterError(SimulationError):
 
     def __str__(self) -> str:
         return self.diagnostic.render()
+
+
+class Deadlock(InterpreterError):
+    """A tile block that waits for a change of memory that no tile block makes."""
 
 
 class Undefined(Exception):
@@ -80,6 +87,15 @@ def attribute(op: Operation, name: str, default: str) -> str:
     return default if entry is None else entry.value
 
 
+class Order(NamedTuple):
+    """An order of the tile blocks, by number; the seed of one of the elements of a tile that update one place; whether
+    tile blocks take turns at the trips of loops that poll memory."""
+
+    blocks: Sequence[int]
+    seed: int
+    takes_turns: bool = False
+
+
 class Machine:
     """One run: memory, globals and grid, and the values of the tile block that is being executed."""
 
@@ -98,6 +114,11 @@ class Machine:
         """Names of the entry's parameters in messages."""
         self.functions: Mapping[str, Callable[..., Any]] = {}
         """The functions that the kernel calls, by name."""
+        self.order: Order | None = None
+        """Instead of the natural order."""
+        self._draw = random.Random(0)
+        self.crew = Crew()
+        """The tasks that take turns: the tile blocks."""
         self._plans: dict[int, list] = {}
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -129,11 +150,52 @@ class Machine:
 
     def tile_blocks(self) -> Iterable[tuple[int, int, int]]:
         """The numbers of the tile blocks in the order in which they run."""
-        return ((x, y, z) for z, y, x in itertools.product(*(range(size) for size in reversed(self.grid))))
+        blocks = ((x, y, z) for z, y, x in itertools.product(*(range(size) for size in reversed(self.grid))))
+        if self.order is None:
+            return blocks
+        every = list(blocks)
+        return [every[place] for place in self.order.blocks]
 
-    def element_order(self, count: int) -> Iterable[int]:
+    def run_tile_blocks(self, block: Block, arguments: Sequence) -> None:
+        """Execute the tile blocks in their order; those that poll memory take turns at their waits."""
+        program = functools.partial(self._run_tile_block, block, arguments)
+        self._draw = random.Random(0 if self.order is None else self.order.seed)
+        loops = (op for each in block.operations for op in each.walk() if op.name == "cuda_tile.loop")
+        if any(polled(loop) is not None for loop in loops):
+            self.crew = Crew()
+            self.crew.run([functools.partial(program, number) for number in self.tile_blocks()])
+        else:
+            for number in self.tile_blocks():
+                program(number)
+
+    def _run_tile_block(self, block: Block, arguments: Sequence, number: tuple[int, int, int]) -> None:
+        self.values, self.allocated, self.block_id = {}, [], number
+        self.bind(block.arguments, arguments)
+        self.run_block(block)
+
+    def wait(self, loop: Operation) -> None:
+        """Let other tile blocks run until memory changes, for a loop that repeats a state.  Raises Deadlock."""
+        state, before = (self.values, self.allocated, self.block_id), self.memory.changes
+        try:
+            self.crew.wait(lambda: self.memory.changes != before)
+        except Stuck:
+            self.block_id = state[-1]
+            message = "deadlock: the loop goes on without end, since no tile block changes memory any more"
+            raise Deadlock(self.error(polled(loop) or loop, message).diagnostic) from None
+        self.values, self.allocated, self.block_id = state
+
+    def pause(self) -> None:
+        """Let other tile blocks run, at some of the calls in an order that takes turns."""
+        if self.order is not None and self.order.takes_turns and self._draw.random() < 0.5:
+            state = self.values, self.allocated, self.block_id
+            self.crew.pause()
+            self.values, self.allocated, self.block_id = state
+
+    def element_order(self, count: int, is_sum: bool) -> Iterable[int]:
         """The elements of an atomic operation in the order of their updates, where several update one place."""
-        return range(count)
+        if self.order is None or is_sum:
+            return range(count)
+        return random.Random(f"{self.order.seed} {count}").sample(range(count), count)
 
     def run_block(self, block: Block) -> Signal:
         """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""
@@ -182,6 +244,17 @@ class Machine:
         x, y, z = self.block_id
         note = Diagnostic(Severity.NOTE, None, f"in tile block ({x}, {y}, {z}) of {self.grid}")
         return InterpreterError(Diagnostic.of_operation(op, message, [note]))
+
+
+def orders(op: Operation) -> bool:
+    """Whether an operation is atomic, or an access with an ordering other than `weak`."""
+    semantics = op.attributes.get("memory_ordering_semantics")
+    return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
+
+
+def polled(loop: Operation) -> Operation | None:
+    """The first access of a loop by which a tile block may wait for another."""
+    return next((op for op in loop.walk() if orders(op)), None)
 
 
 def as_tile(values: int | np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -9,7 +9,7 @@ from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
-from tileiras.layout.reduction_order import TREE_AT_ONCE, thread_order
+from tileiras.layout.reduction_order import TREE_AT_ONCE, commutes, thread_order
 
 from ..emit.emitter import FULL_WARP
 from ..emit.function import FunctionLowering
@@ -17,6 +17,9 @@ from ..emit.types import count_of, element_of, vector_of
 from .convert_layout import convert, convert_together, shuffle_word
 
 Values = list[Value]
+
+LANES = 31
+"""The bits of a lane's number."""
 
 
 def combine(op: tileas.ReduceOp | tileas.ScanOp, left: Values, right: Values, lowering: FunctionLowering) -> Values:
@@ -44,6 +47,9 @@ def reduce(op: tileas.ReduceOp, args: Sequence[Value], lowering: FunctionLowerin
     else:
         for bit in plan.lane_bits:
             current = combine(op, current, [_butterfly(v, bit, lowering) for v in current], lowering)
+        if plan.lane_bits and not commutes(op):
+            # Each lane has combined its own elements with those of the others, in an order of its own.
+            current = [_of_first_lane(v, sum(1 << bit for bit in plan.lane_bits), lowering) for v in current]
     if plan.shared is not None:
         current = _across_warps(op, current, plan.shared, lowering)
     results = []
@@ -153,17 +159,27 @@ def _over_warp(value: Value, kind: tuple[str, bool], lowering: FunctionLowering)
 
 
 def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
-    """The value of the lane whose number differs in one bit, words at a time."""
+    """The value of the lane whose number differs in one bit."""
+    return _shuffle(value, "bfly", lowering.emit.integer(1 << bit), lowering)
+
+
+def _of_first_lane(value: Value, bits: int, lowering: FunctionLowering) -> Value:
+    """The value of the lane whose number lacks these bits."""
+    emit = lowering.emit
+    return _shuffle(value, "idx", emit.and_(emit.lane, LANES & ~bits), lowering)
+
+
+def _shuffle(value: Value, mode: str, operand: Value, lowering: FunctionLowering) -> Value:
+    """One shuffle, words at a time."""
     emit = lowering.emit
     element = element_of(value.type)
     count = count_of(value.type)
     if element is i1:
         wide = emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
-        return emit.insert(llvm.TruncOp(_butterfly(wide, bit, lowering), res=value.type))
+        return emit.insert(llvm.TruncOp(_shuffle(wide, mode, operand, lowering), res=value.type))
     per_word = max(1, min(count, 32 // element.width))
     groups = [range(i, i + per_word) for i in range(0, count, per_word)]
-    distance = emit.integer(1 << bit)
-    parts = [shuffle_word(emit.shuffle(value, list(group)), "bfly", distance, lowering) for group in groups]
+    parts = [shuffle_word(emit.shuffle(value, list(group)), mode, operand, lowering) for group in groups]
     return emit.concat(parts)
 
 

@@ -26,6 +26,7 @@ from ..order.cluster import ClusterBarriers
 from ..order.race_cells import SharedCells
 from ..order.races import RaceChecker
 from ..ptx.program import Program
+from . import livelock
 from .reconvergence import Meeting
 from .recording import Recorder
 from .warps import WarpGroup
@@ -96,6 +97,10 @@ class Launch:
         """Whether groups of a launch with `wgmma` have one block each."""
         self.races: RaceChecker | None = None
         self.steps = 0
+        self.next_probe = livelock.FIRST_PROBE if recorder is None else livelock.FIRST_RECORDED
+        """Steps after which the next search for a livelock begins."""
+        self.watch: livelock.Watch | None = None
+        """Observes stores and atomic operations during a search."""
         self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
@@ -221,6 +226,8 @@ class Batch:
         """Those not yet visible to the asynchronous proxy."""
         self.known_initialised: set[tuple[int, WarpGroup, int]] = set()
         """(barrier, thread of a group) for threads ordered after its initialisation."""
+        self.quiet: dict[int, bool] = {}
+        """By basic block: whether it may be part of a livelock (`livelock`)."""
         self.units: dict[str, object] = {}
         """State of units that only some instructions use, by name."""
         self.ended_warps = np.zeros((self.count, warps), bool)
@@ -261,7 +268,7 @@ class Batch:
                 random.shuffle(waiting)
             self.moved = False
             for group in waiting:
-                self._wake()
+                self.wake()
                 if not self.launch.ahead:
                     group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
                 elif self._runs_ahead(group):
@@ -272,6 +279,10 @@ class Batch:
                     self.apart = True
                     continue
                 raise EmulationError(waits.deadlock(self, waiting))
+            if waiting and self.launch.steps >= self.launch.next_probe:
+                self.launch.next_probe = 2 * self.launch.steps
+                livelock.probe(self, waiting)
+                waiting = [group for group in waiting if not group.done]
         # Copies without a wait land at the end of the batch, the last one first, since their order is undefined
         # (`bulk_copy`).
         for copy in reversed(self.bulk_copies):
@@ -284,7 +295,8 @@ class Batch:
         group.run(_AHEAD)
         return self.launch.steps != before and self.launch.random.random() < 0.9
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Resume the threads whose conditions are met."""
         if self.waits:
             woken = [wait.wake() for wait in list(self.waits)]
             self.moved |= any(woken)

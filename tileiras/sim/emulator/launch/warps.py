@@ -359,13 +359,13 @@ class WarpGroup:
             mask = pcs == candidate
             collective = self.program.blocks[candidate].collective
             if collective is not None:
-                mask = self._complete(collective, mask)
+                mask = self.complete(collective, mask)
                 if not mask.any():
                     continue
             return mask
         return None
 
-    def _complete(self, collective: Collective, mask: np.ndarray) -> np.ndarray:
+    def complete(self, collective: Collective, mask: np.ndarray) -> np.ndarray:
         """The threads of ``mask`` whose warp (or member mask) has all of its live lanes in ``mask``."""
         here = mask.reshape(-1, 32)
         live = np.ones_like(here) if self.live is None else self.live.reshape(-1, 32)

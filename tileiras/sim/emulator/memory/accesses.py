@@ -66,6 +66,8 @@ class Access:
         """Write ``values``, one per thread of the group."""
         if self.threads is not None:
             values = values[self.threads]
+        if group.launch.watch is not None:
+            group.launch.watch.before_store(self, values)
         races = group.launch.races
         if races is not None:
             races.write(group, item, self, values, order)

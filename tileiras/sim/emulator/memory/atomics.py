@@ -151,11 +151,15 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                 if group.launch.races is not None:
                     in_turn = np.concatenate(turns) if turns else np.arange(access.index.size)
                     group.launch.races.update(group, item, access, order, in_turn)
+                before = None if group.launch.watch is None else access.data[access.index]
                 if prefix:
-                    result[where] = sum_integers(access, b[where])
+                    previous = sum_integers(access, b[where])
                 else:
                     compute = in_shared if access.shared else in_global
-                    result[where] = perform(access, turns, compute, b[where], None if c is None else c[where])
+                    previous = perform(access, turns, compute, b[where], None if c is None else c[where])
+                if before is not None:
+                    group.launch.watch.after_update(access, before, previous)
+                result[where] = previous
             if slot is not None:
                 group.write(slot, result)
 

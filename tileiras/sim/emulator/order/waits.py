@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..errors import DEADLOCK
 from ..launch.warps import CLUSTER_BARRIER, DEAD, PARKED, WAITING, WarpGroup, instruction_at, last_before
 from ..ptx.module import Instruction
 
@@ -150,10 +151,10 @@ def _missing(batch: Batch, group: WarpGroup, thread: int) -> list[str]:
     return batch.barriers.missing(cta, number)
 
 
-def deadlock(batch: Batch, groups: Iterable[WarpGroup]) -> str:
+def deadlock(batch: Batch, groups: Iterable[WarpGroup], reason: str = "no warp can go on") -> str:
     """Report of a deadlock: the waiting warps, their places and conditions, and the activity of the warps that could
     meet these."""
-    lines = ["deadlock: no warp can go on"]
+    lines = [f"{DEADLOCK}{reason}"]
     every = agents(batch, groups)
     for agent in every[:_MOST_AGENTS]:
         lines.append(f"  block {agent.block} {names(agent.warps)} {agent.doing}")

@@ -21,11 +21,11 @@ from tileiras.ir import Operation
 from ...memory import Memory
 from .. import _grid, _load_globals
 from ..arguments import bind_arguments
+from ..tasks import Crew
 from ..undefined import RUN, Run
 from . import buffers, control_flow, memory, pipes, tensor_memory, tensors
 from .descriptors import descriptors
 from .machine import LoweredMachine, NoRule, rules
-from .tasks import Crew
 
 __all__ = ["LoweredMachine", "NoRule", "execute", "functions", "rules"]
 

@@ -9,8 +9,8 @@ from tileiras.ir import Block, Operation, Value
 
 from ...memory import MemoryAccessError
 from ..machine import MEANINGS, InterpreterError, Machine, Signal, Undefined
+from ..tasks import Crew, Stuck
 from .borrowed import BORROWED, Seen, Typed
-from .tasks import Crew, Stuck
 
 Rule = Callable[["LoweredMachine", Any], Any]
 
@@ -60,7 +60,6 @@ class LoweredMachine(Machine):
         super().__init__(*arguments)
         self._given = arguments
         self.steps = 0
-        self.crew = Crew()
         self.rank = 0
         self.peers: list[LoweredMachine] = [self]
         self.buffers: list[Any] = []

@@ -1,4 +1,4 @@
-"""Tasks that take turns: the agents of a tile block, and its CTAs.
+"""Tasks that take turns: the tile blocks of a grid that wait for each other, the agents of a tile block, its CTAs.
 
 One task runs at a time, until it waits for a condition that does not hold yet; then the next one runs.  Tasks run in
 the order in which they were begun, so that runs are deterministic.
@@ -33,7 +33,7 @@ class Task:
 
 
 class Crew:
-    """The tasks of one tile block."""
+    """The tasks of a grid, or of one tile block."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
@@ -102,3 +102,12 @@ class Crew:
         task.ready = lambda: True
         if self._is_over or not holds():
             raise Stuck("waits for a condition that no agent brings about")
+
+    def pause(self) -> None:
+        """Let each other task that is ready run until it waits or pauses."""
+        if self._takes_turns:
+            task = self.current
+            self._back.release()
+            task.turn.acquire()
+            if self._is_over:
+                raise Stuck("is given up")
