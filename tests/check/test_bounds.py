@@ -331,7 +331,7 @@ def test_an_order_of_integers_that_changes_the_result_is_open(name):
     assert len(made.machine.unordered) == (name == "reduce")
     made = reference(text, large, np.zeros(256, np.int32), 256)
     assert len(made.machine.unordered) == 1 and made.bounds(1, 4)[1].any()
-    verdict = tileiras.check(text, gpu_name="sm_90", given=[((1, 1, 1), [large, large * 0, np.int32(256)])])
+    verdict = tileiras.check(text, gpu_name="sm_90", launches=[((1, 1, 1), [large, large * 0, np.int32(256)])])
     assert verdict.status == "right", str(verdict)
 
 

@@ -66,7 +66,7 @@ OWN_LOCKS = _kernel(_take("first", "held", "start"), ADD.format(n=0, held="held"
 def _verdict(text: str, blocks: int, count: int, **options) -> Verdict:
     arguments = [np.array([1, 1e8, -1e8, 3], np.float32)[:blocks], np.zeros(1, np.float32), np.zeros(2, np.int32)]
     given = [((blocks, 1, 1), [*arguments, np.int32(count)])]
-    return tileiras.check(text, gpu_name="sm_90", given=given, budget=0, **options)
+    return tileiras.check(text, gpu_name="sm_90", launches=given, budget=0, **options)
 
 
 @pytest.mark.parametrize("blocks", [2, 3])

@@ -18,7 +18,7 @@ class Guarded(Memory):
         Memory._live.pop()
         self._private_cursor = Memory.scratch()._private_cursor
         self.ends: dict[int, int] = {}
-        self.written: set[int] = set()
+        self.stores: set[int] = set()
         self.touched: list[np.ndarray] = []
         """Addresses of the elements that the tile block which runs has accessed."""
         self._seen: dict[int, np.ndarray] = {}
@@ -34,7 +34,7 @@ class Guarded(Memory):
                 end = int(places.max()) + dtype.itemsize - allocation.address
                 self.ends[allocation.address] = max(self.ends.get(allocation.address, 0), end)
                 if write:
-                    self.written.add(allocation.address)
+                    self.stores.add(allocation.address)
             self.touched.append(places)
         yield from super().accesses(addresses, dtype, mask, alignment, write)
 
