@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras.analysis.computed_operands import computes_operand, operands_from
-from tileiras.analysis.derivations import settle
+from tileiras.analysis.derivations import settle, uses_through
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
@@ -135,6 +135,12 @@ def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
     if isinstance(op, tileas.PermuteOp):
         return layout.unpermute(op.permutation.elements)
     return layout
+
+
+def is_only_renamed(value: Value, leaves: Iterable[Leaf]) -> bool:
+    """Whether only the conversions of `leaves` use a load's data, directly or through views and permutations."""
+    converts = {leaf.convert for leaf in leaves}
+    return all(user in converts for user, _ in uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE)))
 
 
 def leaves_of(value: Value, block: Block) -> list[Leaf]:

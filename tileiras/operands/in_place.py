@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras import analysis, schedule, tensor_maps
-from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of
-from tileiras.analysis.derivations import erase_unused, uses_through
+from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, is_only_renamed, leaves_of
+from tileiras.analysis.derivations import erase_unused
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -84,7 +84,7 @@ def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
     leaves = leaves_of(load.data, load.parent) if vector is not None else []
     if vector is None or not leaves or not all(leaf.in_place for leaf in leaves):
         return None
-    if not _only_read(load.data, {leaf.convert for leaf in leaves}):
+    if not is_only_renamed(load.data, leaves):
         return None
     offsets = stage_offsets(layout_of(load.data.type), vector, leaves, load.data.type.element_type.width)
     if offsets is None:
@@ -97,11 +97,6 @@ def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
         first = place if place.is_before_in_block(first) else first
         last = place if last.is_before_in_block(place) else last
     return _Copied(load, tuple(leaves), offsets, first, last)
-
-
-def _only_read(value: Value, converts: set[Operation]) -> bool:
-    """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
-    return all(user in converts for user, _ in uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE)))
 
 
 def _users_in(block: Block, value: Value) -> list[Operation]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras import resources
-from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of, loads_of
-from tileiras.analysis.derivations import erase_unused, uses_through
+from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, is_only_renamed, leaves_of, loads_of
+from tileiras.analysis.derivations import erase_unused
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.diagnostics.remarks import Remark
@@ -221,7 +221,7 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
     if vector is None:
         return None
     leaves, dots = leaves_of(load.data, load.parent), []
-    if not leaves or not _only_renamed(load.data, {leaf.convert for leaf in leaves}):
+    if not leaves or not is_only_renamed(load.data, leaves):
         return None
     for leaf in leaves:
         products = _products(leaf.convert.results[0])
@@ -231,11 +231,6 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
     type = load.data.type
     offsets = stage_offsets(layout_of(type), vector, leaves, type.element_type.width)
     return None if offsets is None else Resident(load, tuple(leaves), tuple(dots), offsets)
-
-
-def _only_renamed(value: Value, converts: set[Operation]) -> bool:
-    """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
-    return all(user in converts for user, _ in uses_through(value, lambda user: isinstance(user, tileas.VIEW_LIKE)))
 
 
 def _products(value: Value) -> list[Any] | None:
