@@ -157,7 +157,9 @@ class Simulation:
         self.stalls[key] = self.stalls.get(key, 0.0) + cycles
 
     def wait(self, warp: Warp, instruction: int, reason: str, start: float, end: float, cause: Cause | None) -> None:
-        self._note(instruction, reason, end - start)
+        key = (instruction, reason)
+        stalls = self.stalls
+        stalls[key] = stalls.get(key, 0.0) + (end - start)
         warp.log.append(Wait(start, end, reason, instruction, cause))
 
     def _advance(self, warp: Warp, now: float) -> None:
@@ -185,8 +187,7 @@ class Simulation:
             if warp.phase == 1:
                 warp.saved = self._issue(warp, segment, now)
                 warp.phase = 2
-                issued = warp.saved - max(1, segment.last.stall)
-                if segment.acts and heap and heap[0][0] < issued - _AHEAD:
+                if segment.acts and heap and heap[0][0] < (issued := warp.saved - segment.stall) - _AHEAD:
                     self.push(issued, warp)
                     return
             following = self._act(warp, step, segment, warp.saved) if segment.acts else warp.saved
@@ -253,7 +254,7 @@ class Simulation:
         else:
             known[1] += 1
         alone = now + segment.cycles
-        stall = max(1, segment.last.stall)
+        stall = segment.stall
         end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
         binding = "issue"
         for pipe, total, one in segment.pipes:
@@ -269,7 +270,7 @@ class Simulation:
         """Apply the effects of the last instruction of a segment; None if the warp blocks."""
         instruction = segment.last
         index = segment.first + segment.issues - 1
-        issued = end - max(1, instruction.stall)
+        issued = end - segment.stall
         done, reason, cause = issued, "", None
         blocked = False
         if segment.tensor:

@@ -55,8 +55,8 @@ def _parse(text: str) -> Module:
 
 
 @functools.lru_cache(maxsize=32)
-def _program(text: str, entry: str, farther: bool = False) -> Program:
-    return decode(_parse(text), entry, farther)
+def _program(text: str, entry: str, farther: bool = False, path_alone: bool = False) -> Program:
+    return decode(_parse(text), entry, farther, path_alone)
 
 
 def emulate(
@@ -108,7 +108,8 @@ def emulate(
     ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
     the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
     clusters (x first, the blocks of a cluster next to each other). Without ``multiply`` dots of tensor cores are
-    checked as usual, but leave their accumulators unchanged: for recordings, in which values do not matter. ``journal``
+    checked as usual, but leave their accumulators unchanged, and nothing else is computed that decides neither a path
+    nor an address (`ptx.path_data`): for recordings, in which values do not matter. ``journal``
     saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
     from ``leader`` on: the hardware may elect any, so that correct code is correct for each. ``compared`` takes the
     line of each ordering comparison of integers that is executed, and the differences of its operands in the active
@@ -126,7 +127,7 @@ def emulate(
     kernel = _kernel(metadata, entry)
     if cluster is None:
         entry, kernel = launched_kernel(kernel, entry, grid, args)
-    program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None)
+    program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None, not multiply)
     shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
     memory.journal = journal
