@@ -88,6 +88,7 @@ class Simulation:
         self.warps: list[Warp] = []
         self.ends: list[float] = []
         self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
+        self.untold: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
         self.stalls: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
         self.updates: list[Update] = []
@@ -322,18 +323,26 @@ class Simulation:
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
         """Completion of a variable-latency instruction for which the emulator records no event."""
-        latency = self.gpu.latency
-        opcode = segment.last.opcode
-        pipe = pipe_of(segment.last)
-        if pipe == "lsu" and opcode != "LDC":
-            return issued + 2, "memory"  # no lane was active
-        key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
-        cycles = pipe_cycles(pipe, self.gpu)
-        free = warp.sm.free.get(pipe)
+        known = self.untold.get(id(segment))
+        if known is None:
+            known = self.untold[id(segment)] = self._latency_of(segment.last)
+        latency, reason, unit, cycles = known
         begun = issued
-        if free is not None and cycles:
-            begun = max(issued, free[warp.sub_core if len(free) > 1 else 0] - cycles)
-        return begun + latency.get(key, latency["mufu"]), reason
+        if unit and cycles:
+            instances = warp.sm.free[unit]
+            begun = max(issued, instances[warp.sub_core if len(instances) > 1 else 0] - cycles)
+        return begun + latency, reason
+
+    def _latency_of(self, instruction: Instruction) -> tuple[float, str, str, float]:
+        """Latency of an instruction without an event, the reason of waits for it, and the unit that it has to wait for
+        with the cycles there, if any."""
+        latency = self.gpu.latency
+        opcode, pipe = instruction.opcode, pipe_of(instruction)
+        if pipe == "lsu" and opcode != "LDC":
+            return 2, "memory", "", 0.0  # no lane was active
+        key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
+        unit = pipe if pipe in self.sms[0].free else ""
+        return latency.get(key, latency["mufu"]), reason, unit, pipe_cycles(pipe, self.gpu)
 
     def _end(self, warp: Warp, now: float) -> None:
         warp.ended = now

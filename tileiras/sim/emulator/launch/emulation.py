@@ -14,9 +14,9 @@ from ...memory import Journal, Memory
 from .. import rules
 from ..arithmetic import rounding
 from ..errors import EmulationError, UndescribedParameters
-from ..instructions import decode
+from ..instructions import decode, entry_of
 from ..ptx import parser
-from ..ptx.module import Module, Variable
+from ..ptx.module import Function, Module, Variable
 from ..ptx.program import Program
 from . import hidden_parameters, launch_facts
 from .recording import Recorder
@@ -128,7 +128,7 @@ def emulate(
     if cluster is None:
         entry, kernel = launched_kernel(kernel, entry, grid, args)
     program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None, not multiply)
-    shapes = _shapes(program, kernel, grid, block, cluster)
+    shapes = _shapes(program.entry, kernel, grid, block, cluster)
     memory = Memory.scratch()
     memory.journal = journal
     parameters = _parameters(program, kernel, memory, args, hidden)
@@ -143,14 +143,14 @@ def emulate(
 
 
 def _shapes(
-    program: Program,
+    function: Function,
     kernel: Mapping[str, Any],
     grid: int | Sequence[int],
     block: int | Sequence[int] | None,
     cluster: Sequence[int] | None,
 ) -> tuple[tuple[int, int, int], ...]:
     """The shapes of grid, block and cluster: as given, else from the PTX, else from the metadata."""
-    entry, directives = program.entry.name, program.entry.directives
+    entry, directives = function.name, function.directives
     block_shape = _shape(
         block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
     )
@@ -173,7 +173,7 @@ def launch_shapes(
 ) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
     """The shapes of grid (in blocks), block and cluster of a launch by `emulate`; raises the same errors."""
     entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid, args)
-    return _shapes(_program(ptx, entry), kernel, grid, None, None)
+    return _shapes(entry_of(_parse(ptx), entry), kernel, grid, None, None)
 
 
 def launched_kernel(
