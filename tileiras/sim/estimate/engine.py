@@ -88,7 +88,7 @@ class Simulation:
         self.warps: list[Warp] = []
         self.ends: list[float] = []
         self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
-        self.untold: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
+        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
         self.stalls: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
         self.updates: list[Update] = []
@@ -323,10 +323,10 @@ class Simulation:
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
         """Completion of a variable-latency instruction for which the emulator records no event."""
-        known = self.untold.get(id(segment))
-        if known is None:
-            known = self.untold[id(segment)] = self._latency_of(segment.last)
-        latency, reason, unit, cycles = known
+        entry = self.latencies.get(id(segment))
+        if entry is None:
+            entry = self.latencies[id(segment)] = self._latency_of(segment.last)
+        latency, reason, unit, cycles = entry
         begun = issued
         if unit and cycles:
             instances = warp.sm.free[unit]

@@ -107,10 +107,9 @@ def emulate(
     tensor maps in the format of `emulator.tensor_map`. ``waive`` names rules of `emulator.rules` that are not checked.
     ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
     the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
-    clusters (x first, the blocks of a cluster next to each other). Without ``multiply`` dots of tensor cores are
-    checked as usual, but leave their accumulators unchanged, and nothing else is computed that decides neither a path
-    nor an address (`ptx.path_data`): for recordings, in which values do not matter. ``journal``
-    saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
+    clusters (x first, the blocks of a cluster next to each other). Without ``multiply``, for recordings, dots leave
+    their accumulators unchanged, and values that decide no path and no address are not computed (`ptx.path_data`).
+    ``journal`` saves the data that the launch overwrites, to undo it. `elect.sync` elects the first lane of its mask
     from ``leader`` on: the hardware may elect any, so that correct code is correct for each. ``compared`` takes the
     line of each ordering comparison of integers that is executed, and the differences of its operands in the active
     threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far as they can, -1 those of

@@ -128,12 +128,12 @@ class Decoder:
     """Decodes one entry.  ``block`` is the block being filled, ``frame`` the function being decoded."""
 
     def __init__(
-        self, module: Module, entry: Function, farther: bool = False, skipped: frozenset[int] = frozenset()
+        self, module: Module, entry: Function, farther: bool = False, idle: frozenset[int] = frozenset()
     ) -> None:
-        """``skipped``: ids of instructions that have no step."""
+        """``idle``: ids of instructions that have no step."""
         self.module = module
         self.farther = farther
-        self.skipped = skipped
+        self.idle = idle
         self.program = Program(entry)
         self.constants: dict[tuple[int, int], int] = {}
         self.frame = self._frame(entry, None)
@@ -309,7 +309,7 @@ class Decoder:
         if decode is None:
             raise self.unsupported()
         self.block.instructions.append(item)
-        if id(item) in self.skipped:
+        if id(item) in self.idle:
             return
         modifiers = Modifiers(rest)
         try:

@@ -28,11 +28,11 @@ _MEMORIES = {
 
 class _Flow(NamedTuple):
     """``targets`` are computed from ``sources`` and the contents of the memories ``reads``; ``data`` goes to the
-    memories ``writes``; ``fixed`` decide in any case."""
+    memories ``writes``; ``conditions`` decide in any case."""
 
     targets: list[int]
     sources: list[int]
-    fixed: list[int]
+    conditions: list[int]
     reads: tuple[str, ...] = ()
     data: Sequence[int] = ()
     writes: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ def _flow(item: Instruction) -> _Flow:
     if (item.opcode in ("st", "stmatrix") and kind[1:] not in (("async",), ("bulk",), ("param",))
             or kind == ("tcgen05", "st")):  # fmt: skip
         memories = {"stmatrix": _MEMORIES["shared"], "tcgen05": _MEMORIES["tensor"]}.get(item.opcode) or _memories(item)
-        fixed = [*first, *_registers(*operands[2:]), *guard]
-        return _Flow([], [], fixed, (), list(_registers(*operands[1:2])), memories)
+        conditions = [*first, *_registers(*operands[2:]), *guard]
+        return _Flow([], [], conditions, (), list(_registers(*operands[1:2])), memories)
     if item.opcode == "mma" or kind == ("wgmma", "mma_async") and isinstance(operands[0], Group):
         tiles = [each for each in operands[1:] if isinstance(each, Group)]
         others = (each for each in operands[1:] if not isinstance(each, Group))
@@ -123,7 +123,7 @@ def without_effect(entry: Function) -> frozenset[int]:
         for item, flow in reversed(flows)
     ]
     copies = any(item.opcode == "cp" for item in body)
-    deciding = {register for _, flow in flows for register in flow.fixed}
+    deciding = {register for _, flow in flows for register in flow.conditions}
     memories: set[str] = set()
     size = -1
     while size != len(deciding) + len(memories):
