@@ -291,9 +291,13 @@ def fields(event) -> tuple:
     return event.space, event.addresses, event.lanes, event.size, event.write
 
 
+DOTS = LOOP.replace(".reqntid 64", ".reqntid 128").replace("AGAIN:\n", "wgmma.fence.sync.aligned;\nAGAIN:\n")
+
+
 @needs_tools
-def test_blocks_that_cannot_run_in_lock_step_run_apart(monkeypatch):
-    chosen, out, tried = gpu("H200"), np.zeros(64, np.uint32), []
+@pytest.mark.parametrize(("code", "attempts"), [(DOTS, [False, True]), (LOOP, [False])], ids=["wgmma", "none"])
+def test_blocks_that_cannot_run_in_lock_step_run_apart(code, attempts, monkeypatch):
+    chosen, out, tried = gpu("H200"), np.zeros(128, np.uint32), []
 
     def recorded(*given, apart, **others):
         tried.append(apart)
@@ -302,6 +306,11 @@ def test_blocks_that_cannot_run_in_lock_step_run_apart(monkeypatch):
         return record(*given, apart=apart, **others)
 
     monkeypatch.setattr(model, "record", recorded)
-    estimated = model.Model(load(LOOP, "k", chosen), (2,), chosen, [out])
-    estimated.prepare()
-    assert tried == [False, True] and estimated.estimate().microseconds > 0
+    estimated = model.Model(load(code, "k", chosen), (2,), chosen, [out])
+    if True not in attempts:
+        with pytest.raises(EmulationError):
+            estimated.prepare()
+    else:
+        estimated.prepare()
+        assert estimated.estimate().microseconds > 0
+    assert tried == attempts

@@ -48,10 +48,13 @@ def estimate(
     from tileiras.targets import rates
 
     device = rates.gpu(gpu)
-    model = Model(images.load(image, entry, device, metadata, grid, args), _axes(grid), device, args, dirty_l2)
+    loaded = images.load(image, entry, device, metadata, grid, args)
     with _uncollected():
+        model = Model(loaded, _axes(grid), device, args, dirty_l2)
         model.prepare()
-        return model.estimate()
+        result = model.estimate()
+        del model  # with the recording, before the next collection visits it
+        return result
 
 
 @contextmanager

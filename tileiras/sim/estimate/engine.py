@@ -88,6 +88,7 @@ class Simulation:
         self.warps: list[Warp] = []
         self.ends: list[float] = []
         self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
+        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
         self.stalls: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
         self.updates: list[Update] = []
@@ -157,7 +158,9 @@ class Simulation:
         self.stalls[key] = self.stalls.get(key, 0.0) + cycles
 
     def wait(self, warp: Warp, instruction: int, reason: str, start: float, end: float, cause: Cause | None) -> None:
-        self._note(instruction, reason, end - start)
+        key = (instruction, reason)
+        stalls = self.stalls
+        stalls[key] = stalls.get(key, 0.0) + (end - start)
         warp.log.append(Wait(start, end, reason, instruction, cause))
 
     def _advance(self, warp: Warp, now: float) -> None:
@@ -185,8 +188,7 @@ class Simulation:
             if warp.phase == 1:
                 warp.saved = self._issue(warp, segment, now)
                 warp.phase = 2
-                issued = warp.saved - max(1, segment.last.stall)
-                if segment.acts and heap and heap[0][0] < issued - _AHEAD:
+                if segment.acts and heap and heap[0][0] < (issued := warp.saved - segment.stall) - _AHEAD:
                     self.push(issued, warp)
                     return
             following = self._act(warp, step, segment, warp.saved) if segment.acts else warp.saved
@@ -253,7 +255,7 @@ class Simulation:
         else:
             entry[1] += 1
         alone = now + segment.cycles
-        stall = max(1, segment.last.stall)
+        stall = segment.stall
         end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
         binding = "issue"
         for pipe, total, one in segment.pipes:
@@ -269,7 +271,7 @@ class Simulation:
         """Apply the effects of the last instruction of a segment; None if the warp blocks."""
         instruction = segment.last
         index = segment.first + segment.issues - 1
-        issued = end - max(1, instruction.stall)
+        issued = end - segment.stall
         finish, reason, cause = issued, "", None
         blocked = False
         if segment.tensor:
@@ -322,18 +324,26 @@ class Simulation:
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
         """Completion of a variable-latency instruction for which the emulator records no event."""
-        latency = self.gpu.latency
-        opcode = segment.last.opcode
-        pipe = pipe_of(segment.last)
-        if pipe == "lsu" and opcode != "LDC":
-            return issued + 2, "memory"  # no lane was active
-        key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
-        cycles = pipe_cycles(pipe, self.gpu)
-        free = warp.sm.free.get(pipe)
+        entry = self.latencies.get(id(segment))
+        if entry is None:
+            entry = self.latencies[id(segment)] = self._latency_of(segment.last)
+        latency, reason, unit, cycles = entry
         start = issued
-        if free is not None and cycles:
-            start = max(issued, free[warp.sub_core if len(free) > 1 else 0] - cycles)
-        return start + latency.get(key, latency["mufu"]), reason
+        if unit and cycles:
+            instances = warp.sm.free[unit]
+            start = max(issued, instances[warp.sub_core if len(instances) > 1 else 0] - cycles)
+        return start + latency, reason
+
+    def _latency_of(self, instruction: Instruction) -> tuple[float, str, str, float]:
+        """Latency of an instruction without an event, the reason of waits for it, and the unit that it has to wait for
+        with the cycles there, if any."""
+        latency = self.gpu.latency
+        opcode, pipe = instruction.opcode, pipe_of(instruction)
+        if pipe == "lsu" and opcode != "LDC":
+            return 2, "memory", "", 0.0  # no lane was active
+        key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
+        unit = pipe if pipe in self.sms[0].free else ""
+        return latency.get(key, latency["mufu"]), reason, unit, pipe_cycles(pipe, self.gpu)
 
     def _end(self, warp: Warp, now: float) -> None:
         warp.ended = now

@@ -8,11 +8,11 @@ The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are th
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Multiply, Operation
-from tileiras.support.named_tuple import NamedTuple
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.barriers import BlockBarrierState, Cause, ClusterBarrierState, TransactionBarrier, Waiting
 from tileiras.sim.estimate.paths import Step
 from tileiras.sim.estimate.units import Multiprocessor
-from tileiras.support.named_tuple import NamedTuple
 
 Done = tuple[float, str, Cause | None]
 """(end of an operation for its warp, stall reason until then, cause of the end)."""

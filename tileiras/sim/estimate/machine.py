@@ -61,6 +61,8 @@ class Segment(NamedTuple):
     first: int
     """Number of the first instruction in the code."""
     last: Instruction
+    stall: int
+    """Cycles from the issue of the last one to that of the next."""
     position: int
     """Of the last one in its block."""
     tensor: bool
@@ -180,4 +182,5 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
     tensor = PIPE_OF.get(run[-1].opcode) == "tensor"
     spent = sum(max(1, instruction.stall) for instruction in run)
     group, fences = _group(run[-1]), _fences(run[-1])
-    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts, group, fences)
+    last, stall = run[-1], max(1, run[-1].stall)
+    return Segment(run[0].wait_mask, len(run), spent, pipes, first, last, stall, position, tensor, acts, group, fences)

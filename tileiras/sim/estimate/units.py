@@ -187,8 +187,17 @@ class Multiprocessor:
         start = free[instance]
         if start < at:
             start = at
-        free[instance] = start + cycles
-        self.count(unit, start, cycles)
+        free[instance] = end = start + cycles
+        number = int(start) // BIN
+        if end > (number + 1) * BIN:
+            self.count(unit, start, cycles)
+            return start
+        self.busy[unit] += cycles  # as `count` does: most requests end in the bin where they begin
+        bins = self.bins[unit]
+        if number in bins:
+            bins[number] += cycles
+        else:
+            bins[number] = cycles
         return start
 
     def count(self, unit: str, start: float, cycles: float) -> None:

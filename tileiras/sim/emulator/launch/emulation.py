@@ -14,9 +14,9 @@ from ...memory import Journal, Memory
 from .. import rules
 from ..arithmetic import rounding
 from ..errors import EmulationError, UndescribedParameters
-from ..instructions import decode
+from ..instructions import decode, entry_of
 from ..ptx import parser
-from ..ptx.module import Module, Variable
+from ..ptx.module import Function, Module, Variable
 from ..ptx.program import Program
 from . import hidden_parameters, launch_facts
 from .recording import Recorder
@@ -55,8 +55,8 @@ def _parse(text: str) -> Module:
 
 
 @functools.lru_cache(maxsize=32)
-def _program(text: str, entry: str, farther: bool = False) -> Program:
-    return decode(_parse(text), entry, farther)
+def _program(text: str, entry: str, farther: bool = False, path_alone: bool = False) -> Program:
+    return decode(_parse(text), entry, farther, path_alone)
 
 
 def emulate(
@@ -107,9 +107,9 @@ def emulate(
     tensor maps in the format of `emulator.tensor_map`. ``waive`` names rules of `emulator.rules` that are not checked.
     ``recorder`` receives the events of the warps, in program order of each; `mbarrier.try_wait` then always waits for
     the phase. ``blocks`` restricts the launch to whole clusters, given by the positions of their blocks in the order of
-    clusters (x first, the blocks of a cluster next to each other). Without ``multiply`` dots of tensor cores are
-    checked as usual, but leave their accumulators unchanged: for recordings, in which values do not matter. ``journal``
-    saves the data that the launch overwrites, so that it can be undone. `elect.sync` elects the first lane of its mask
+    clusters (x first, the blocks of a cluster next to each other). Without ``multiply``, for recordings, dots leave
+    their accumulators unchanged, and values that decide no path and no address are not computed (`ptx.path_data`).
+    ``journal`` saves the data that the launch overwrites, to undo it. `elect.sync` elects the first lane of its mask
     from ``leader`` on: the hardware may elect any, so that correct code is correct for each. ``compared`` takes the
     line of each ordering comparison of integers that is executed, and the differences of its operands in the active
     threads. ``ahead``, with a seed: 1 lets warps of low numbers run ahead of the others as far as they can, -1 those of
@@ -126,8 +126,8 @@ def emulate(
     kernel = _kernel(metadata, entry)
     if cluster is None:
         entry, kernel = launched_kernel(kernel, entry, grid, args)
-    program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None)
-    shapes = _shapes(program, kernel, grid, block, cluster)
+    program = _program(ptx, entry, farther and rounding.APPROXIMATE.search(ptx) is not None, not multiply)
+    shapes = _shapes(program.entry, kernel, grid, block, cluster)
     memory = Memory.scratch()
     memory.journal = journal
     parameters = _parameters(program, kernel, memory, args, hidden)
@@ -142,14 +142,14 @@ def emulate(
 
 
 def _shapes(
-    program: Program,
+    function: Function,
     kernel: Mapping[str, Any],
     grid: int | Sequence[int],
     block: int | Sequence[int] | None,
     cluster: Sequence[int] | None,
 ) -> tuple[tuple[int, int, int], ...]:
     """The shapes of grid, block and cluster: as given, else from the PTX, else from the metadata."""
-    entry, directives = program.entry.name, program.entry.directives
+    entry, directives = function.name, function.directives
     block_shape = _shape(
         block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
     )
@@ -172,7 +172,7 @@ def launch_shapes(
 ) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
     """The shapes of grid (in blocks), block and cluster of a launch by `emulate`; raises the same errors."""
     entry, kernel = launched_kernel(_kernel(metadata, entry), entry, grid, args)
-    return _shapes(_program(ptx, entry), kernel, grid, None, None)
+    return _shapes(entry_of(_parse(ptx), entry), kernel, grid, None, None)
 
 
 def launched_kernel(

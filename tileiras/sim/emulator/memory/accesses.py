@@ -174,12 +174,13 @@ def resolve_shared(
     if members > 1 and not own:
         offsets = addresses & np.uint64(RANK - 1)
         blocks = (group.cta if threads is None else group.cta[threads]) // members * members
-        rank = (addresses >> np.uint64(RANK_BIT)).astype(np.int64)
+        rank = (addresses >> np.uint64(RANK_BIT)).view(np.int64)
         if (bad := rank >= members).any():
             position, thread = _first(np.broadcast_to(bad, base.shape), threads)
             group.fault("a shared::cluster address outside the cluster", item, thread, int(addresses.flat[0]))
         blocks = blocks + rank
-        if (ended := batch.live_threads[blocks] == 0).any() and "ended-block" not in group.launch.waived:
+        if (not batch.live_threads.all() and (ended := batch.live_threads[blocks] == 0).any()
+                and "ended-block" not in group.launch.waived):  # fmt: skip
             position, thread = _first(np.broadcast_to(ended, base.shape), threads)
             position_of_block = tuple(int(v) for v in batch.ctaid[:, np.broadcast_to(blocks, base.shape)[position]])
             group.fault(f"shared memory of block {position_of_block}, which has ended", item, thread)

@@ -127,9 +127,13 @@ def _align(value: int, alignment: int) -> int:
 class Decoder:
     """Decodes one entry.  ``block`` is the block being filled, ``frame`` the function being decoded."""
 
-    def __init__(self, module: Module, entry: Function, farther: bool = False) -> None:
+    def __init__(
+        self, module: Module, entry: Function, farther: bool = False, idle: frozenset[int] = frozenset()
+    ) -> None:
+        """``idle``: ids of instructions that have no step."""
         self.module = module
         self.farther = farther
+        self.idle = idle
         self.program = Program(entry)
         self.constants: dict[tuple[int, int], int] = {}
         self.frame = self._frame(entry, None)
@@ -305,6 +309,8 @@ class Decoder:
         if decode is None:
             raise self.unsupported()
         self.block.instructions.append(item)
+        if id(item) in self.idle:
+            return
         modifiers = Modifiers(rest)
         try:
             if item.guard is None or item.opcode in ("bra", "ret", "exit"):
