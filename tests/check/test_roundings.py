@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from faults import faults
 
@@ -39,6 +41,22 @@ def test_an_approximation_for_a_rounded_operation_is_found(operation, exact, app
     assert f"{exact}.f32" in ptx
     verdict = tileiras.check(text, gpu_name="sm_90", image=ptx.replace(exact, approximate))
     assert verdict.status == WRONG and verdict.findings[-1].kind == "value", str(verdict)
+
+
+@pytest.mark.parametrize(("operation", "is_found"), [
+    ("divf %value, %other", True), ("divf %value, %other rounding<approx>", False),
+    ("divf %value, %other rounding<full>", False), ("tanh %value", False),
+])  # fmt: skip
+def test_an_approximation_below_a_rounding_is_found(operation, is_found):
+    """Whole numbers behind it are the same: only the instruction shows it."""
+    text = rows(f"""
+    %other = addf %value, %value : {T}
+    %part = {operation} : {T}
+    %result = floor %part : {T}""")
+    ptx = re.sub(r"div\.(?:rn|full|approx)\.", "div.approx.", tileiras.compile(text, gpu_name="sm_90").text)
+    assert "tanh" in operation or "div.approx." in ptx
+    assert (unasked_in(text, ptx) is not None) == is_found
+    assert unasked(tileiras.parse(text), ptx, approx=True) is None
 
 
 def test_an_approximation_that_is_not_permitted_is_found():

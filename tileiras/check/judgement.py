@@ -118,8 +118,9 @@ class _Check:
                 seen.add(shape)
                 self._judge(launch)
         # Last, since a differing value is the more specific finding.
-        if not self.is_wrong and (finding := rounded_otherwise(self.module, self.image)) is not None:
-            self.findings.append(finding)
+        if not self.is_wrong:
+            finding = rounded_otherwise(self.module, self.image, bool(self.options.get("approx")))
+            self.findings += [] if finding is None else [finding]
 
     @property
     def is_wrong(self) -> bool:

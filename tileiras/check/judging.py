@@ -266,9 +266,9 @@ def _ahead(number: int, seed: int | None) -> int:
     return 0 if seed is None or not number % 2 else 1 - 2 * (seed % 2)
 
 
-def rounded_otherwise(module: Operation, image: Image) -> Finding | None:
+def rounded_otherwise(module: Operation, image: Image, approx: bool = False) -> Finding | None:
     """A finding on code with roundings that the program does not specify, although its values are allowed."""
-    alien = unasked(module, image.ptx)
+    alien = unasked(module, image.ptx, approx)
     if alien is None:
         return None
     error = EmulationError("the program asks for no operation that is rounded so", line=alien[0], text=alien[1])

@@ -15,7 +15,8 @@ from tileiras.ir import FLOAT_SEMANTICS, IntegerType, Operation, element_type_of
 
 _STATEMENT = re.compile(
     r"(?:(?:add|sub|mul|fma|div|sqrt|rcp)\.(?:\w+\.)*?(?P<mode>r[nzmp])\.[\w.]*"
-    r"|cvt\.(?P<to>r[nzmp])\.(?:\w+\.)*?(?:f32|f64|f16|bf16|f16x2|bf16x2)\.[\w.]+)"
+    r"|cvt\.(?P<to>r[nzmp])\.(?:\w+\.)*?(?:f32|f64|f16|bf16|f16x2|bf16x2)\.[\w.]+"
+    r"|(?:div|sqrt)\.(?P<approximate>approx|full)\.[\w.]*)"
 )
 _OF_ATTRIBUTE = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
 EXPANSIONS = {
@@ -23,6 +24,10 @@ EXPANSIONS = {
 }  # fmt: skip
 """Opcodes and modes other than to nearest in the expansions of functions: libdevice rounds the exponent of `exp` down,
 and the steps of a remainder towards zero."""
+_FUNCTIONS = frozenset(
+    "atan2 cos cosh exp exp2 fpowf log log2 pow powi remf rsqrt sin sinh tan tanh".split()
+)  # fmt: skip
+"""Functions whose expansions may divide, or take square roots, with an error that their tolerance includes."""
 _TO_ODD = ("cvt", "rz")
 """Numbers that f32 does not hold are rounded to odd, whose last bit stands for all further ones, before they are
 rounded to a narrower format: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums"."""
@@ -37,12 +42,23 @@ def _rounds_twice(op: Operation) -> bool:
     return is_wide and FLOAT_SEMANTICS[target.keyword].mantissa_bits < FLOAT_SEMANTICS["f32"].mantissa_bits
 
 
-def allowed(entry: Operation) -> set[tuple[str, str]]:
-    """Opcodes and modes other than to nearest that an entry specifies."""
+def _may_be_approximate(op: Operation, name: str, approx: bool) -> bool:
+    """Whether code for an operation may contain approximate divisions or square roots: narrow formats are computed in
+    f32 and rounded once more."""
+    if name not in ("divf", "sqrt"):
+        return name in _FUNCTIONS
+    mode = getattr(op.attributes.get("rounding_mode"), "value", "")
+    return approx or mode in ("approx", "full") or element_type_of(op.results[0].type).width < 32
+
+
+def allowed(entry: Operation, approx: bool = False) -> set[tuple[str, str]]:
+    """Opcodes and modes other than to nearest that an entry specifies; `approx`: the option of the compilation."""
     modes: set[tuple[str, str]] = set()
     for op in entry.walk():
         name = op.name.partition(".")[2]
         modes |= EXPANSIONS.get(name, set())
+        if _may_be_approximate(op, name, approx):
+            modes |= {(opcode, mode) for opcode in ("div", "sqrt") for mode in ("approx", "full")}
         if _rounds_twice(op):
             modes.add(_TO_ODD)
         attribute = op.attributes.get("rounding_mode")
@@ -60,14 +76,14 @@ def directed(ptx: str) -> tuple[tuple[int, str, str, str], ...]:
 
 def _directed(ptx: str) -> Iterator[tuple[int, str, str, str]]:
     for match in _STATEMENT.finditer(ptx):
-        mode = match["mode"] or match["to"]
+        mode = match["mode"] or match["to"] or match["approximate"]
         if mode != "rn":
             line = ptx.count("\n", 0, match.start()) + 1
             yield line, match.group().partition(".")[0], mode, ptx.splitlines()[line - 1].strip()
 
 
-def unasked(entry: Operation, ptx: str) -> tuple[int, str] | None:
+def unasked(entry: Operation, ptx: str, approx: bool = False) -> tuple[int, str] | None:
     """The first operation of PTX, by line and text, with a rounding that the entry does not specify."""
     others = directed(ptx)
-    modes = allowed(entry) if others else set()
+    modes = allowed(entry, approx) if others else set()
     return next(((line, text) for line, opcode, mode, text in others if (opcode, mode) not in modes), None)
