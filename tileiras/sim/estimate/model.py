@@ -301,7 +301,7 @@ class Model:
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
-        full = self.run(cluster, self.slots, self.slots)
+        full = self.run(cluster, self.slots, self.slots, self._sharing(self.clusters, self.slots))
         if rounds == 1 and not rest:
             return full.cycles, full
         steps = sum(full.outcome.issued.values())
@@ -316,11 +316,16 @@ class Model:
         waves, rest = divmod(self.clusters, self.sets * self.slots)
         cycles = waves * full.cycles
         if rest:
-            active = min(self.sets, rest)
-            cycles += self.run(cluster, -(-rest // self.sets), self.slots, active * self.members).cycles
+            most = -(-rest // self.sets)
+            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most)).cycles
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
+
+    def _sharing(self, clusters: int, most: int) -> int:
+        """The SMs that would share L2 and DRAM if clusters ran on as few as hold them, ``most`` on each: those that
+        hold fewer request less, and leave more of both to the others."""
+        return min(self.active, -(-clusters // most) * self.members)
 
     def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
         """End of the last cluster; each begins in order as soon as a slot is free.
