@@ -21,7 +21,14 @@ from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.accumulators import accumulator_of
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
-from tileiras.layout.encoding import broadcast_layout, held_layout, is_in_shared, layout_of, renamed_layout, slice_registers
+from tileiras.layout.encoding import (
+    broadcast_layout,
+    held_layout,
+    is_in_shared,
+    layout_of,
+    renamed_layout,
+    slice_registers,
+)
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import TARGETS, find_copy_atom

@@ -1,10 +1,10 @@
 """Concatenation, extraction and insertion.
 
 Concatenation is free: the result's layout is the operands' with one more register bit, and so is the extraction of a
-part whose number is a constant where each thread has its share of it.  Other slices start where only the run time knows,
-or do not match the registers of a thread, so they go through an image of the slice in scratch memory: the threads that
-hold a part of it write, then the threads of the slice's layout read.  A slice larger than the scratch memory goes
-through it in windows, one after the other.
+part whose number is a constant where each thread has its share of it.  Other slices start where only the run time
+knows, or do not match the registers of a thread, so they go through an image of the slice in scratch memory: the
+threads that hold a part of it write, then the threads of the slice's layout read.  A slice larger than the scratch
+memory goes through it in windows, one after the other.
 """
 
 from __future__ import annotations
