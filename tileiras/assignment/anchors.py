@@ -278,6 +278,11 @@ class MemoryLayouts:
         return result
 
 
+APART_BITS = 64
+"""Bits from a lane to the next where the lanes of a warp load elements apart in two wavefronts of 128 bytes: a way
+through shared memory would be a store and a load of each, and two barriers."""
+
+
 def _cut_apart(op: Operation, access: Access) -> int:
     """The neighbours in memory that one thread loads, however wide its accesses, since constant slices cut a tile into
     them, such as the parts of complex numbers: then each slice is in the thread's registers.  1 for other tiles."""
@@ -294,7 +299,7 @@ def _cut_apart(op: Operation, access: Access) -> int:
         if any(constant_integer(each) is None for each in user.coords):
             return 1
     size = access.shape[axis]
-    return size if axis == len(access.shape) - 1 and size * access.element_bits <= ACCESS_BITS else 1
+    return size if axis == len(access.shape) - 1 and size * access.element_bits <= APART_BITS else 1
 
 
 PACKED_ELEMENTS = 8

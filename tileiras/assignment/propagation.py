@@ -305,8 +305,8 @@ class LayoutAssignment:
 
     @staticmethod
     def _is_packed(op: aa.BroadcastOp) -> bool:
-        """Whether words are broadcast to the elements packed in them.  Floats are no words: what each of a few rows is
-        multiplied by goes where these are."""
+        """Whether words are broadcast to the elements packed in them.  Floats are no words: factors of
+        a few rows or matrices go to the threads of these."""
         words, result = op.operand.type, op.result.type
         if comes_from_function(op.operand) or isinstance(words.element_type, FloatType):
             return False

@@ -296,10 +296,11 @@ class LinearLayout:
             return None
         inside, registers = self.flatten([n - 1 for n in shape]), self.bases("register")
         inner, outer = ([i for i, v in enumerate(registers) if bool(v & ~inside) == of] for of in (False, True))
-        chosen = gf2.Echelon([registers[i] for i in outer]).solve(self.flatten([a * n for a, n in zip(number, shape)]))
-        if chosen is None:
+        start = self.flatten([at * n for at, n in zip(number, shape)])
+        combination = gf2.Echelon([registers[i] for i in outer]).solve(start)
+        if combination is None:
             return None
-        first = sum(1 << i for bit, i in enumerate(outer) if chosen >> bit & 1)
+        first = sum(1 << i for bit, i in enumerate(outer) if combination >> bit & 1)
         return tuple(
             first | sum(1 << i for bit, i in enumerate(inner) if register >> bit & 1)
             for register in range(layout.registers)
