@@ -305,12 +305,13 @@ class LayoutAssignment:
 
     @staticmethod
     def _is_packed(op: aa.BroadcastOp) -> bool:
-        """Whether words are broadcast to the elements packed in them.  Floats are no words: factors of
-        a few rows or matrices go to the threads of these."""
+        """Whether words are broadcast to the elements packed in them.  Floats beside dots are no words: factors of a
+        few rows or matrices go to the threads of these."""
         words, result = op.operand.type, op.result.type
-        if comes_from_function(op.operand) or isinstance(words.element_type, FloatType):
+        if not words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements:
             return False
-        return words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements
+        is_factor = isinstance(words.element_type, FloatType) and _is_beside_dot(op.result)
+        return not is_factor and not comes_from_function(op.operand)
 
     def store_layout(self, op: Operation) -> LinearLayout:
         """Where the data of a store should be: as it is, unless rearranging it first saves much traffic."""
@@ -397,6 +398,14 @@ def _is_renamed_by(user: Operation) -> bool:
     if isinstance(user, aa.ViewOp):
         return True
     return is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1
+
+
+def _is_beside_dot(value: Value) -> bool:
+    """Whether a dot reads a tile, or an operation reads it with a tile that is computed from a dot's result."""
+    return any(
+        isinstance(user, tileas.DOTS) or any(comes_from_dot(each) for each in user.operands if each is not value)
+        for user in value.users
+    )
 
 
 def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:
