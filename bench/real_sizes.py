@@ -27,7 +27,8 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()} | {
 }  # fmt: skip
 _FRONT_END = {"f8e4m3": "f8e4m3fn"}
 _ALIGNED = 16
-"""The largest divisor that the front end looks for in lengths and strides."""
+"""The only divisor that the front end's launches look for: of bytes in addresses and strides, of elements in lengths
+(`compute_array_specialization_bits` in its cext/tile_kernel.cpp).  A stride of 4,056 bytes is as any other."""
 
 Config = Mapping[str, Any]
 
@@ -106,8 +107,8 @@ def _parameter(value: Any) -> Any:
         alias_groups=(),
         may_alias_internally=False,
         stride_constant=[1 if stride == 1 else None for stride in strides],
-        stride_divisible_by=[math.gcd(stride, _ALIGNED) for stride in strides],
-        shape_divisible_by=[math.gcd(extent, _ALIGNED) for extent in value.shape],
+        stride_divisible_by=[1 if stride % _ALIGNED else _ALIGNED // value.itemsize for stride in value.strides],
+        shape_divisible_by=[1 if extent % _ALIGNED else _ALIGNED for extent in value.shape],
         base_addr_divisible_by=_ALIGNED,
     )
 

@@ -99,6 +99,27 @@ def test_shrink_leaves_replicated_values_in_one_register(rows):
     assert rows.shrink((64, 1)) == rows.slice(1).reshape((64, 1))
 
 
+def test_parts_of_registers_are_in_the_threads_of_the_whole(rows):
+    """Each element of each part, in the register of the whole that has it."""
+    shape = (32, 32)
+    part = rows.part(shape)
+    assert part.shape == shape and part.registers == rows.registers // 4
+    for number in itertools.product(range(2), repeat=2):
+        registers = rows.part_registers(shape, number)
+        for register, lane in itertools.product(range(part.registers), range(32)):
+            place = part.coordinates(part.apply(register=register, lane=lane))
+            whole = rows.coordinates(rows.apply(register=registers[register], lane=lane))
+            assert whole == tuple(32 * n + at for n, at in zip(number, place))
+
+
+def test_no_part_is_in_threads_that_differ_in_it(rows):
+    assert rows.part((64, 16)) is None  # lanes along the columns
+    assert rows.part((4, 64)) is None  # warps along the rows
+    skewed = rows.with_bases("register", [1, 2, 32, 16 * 64 | 1, 32 * 64])
+    assert skewed.part((16, 64)) is None and skewed.part((32, 64)) is not None
+    assert rows.part_registers((32, 64), (2, 0)) is None
+
+
 def test_inverse_finds_the_holder_of_each_element(rows):
     inverse = rows.inverse()
     for flat in (0, 1, 77, 4095):

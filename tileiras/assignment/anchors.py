@@ -18,6 +18,7 @@ from tileiras.analysis.mask_runs import mask_runs
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith import constant_integer
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import (
@@ -191,7 +192,7 @@ class MemoryLayouts:
             # Most elements per access first: a wider element then takes several accesses of the same layout.
             # Copies of scales keep the elements of a word of the dot together.
             most = key[2] or (_run_bits(op) if self._has_dots else ACCESS_BITS)
-            run = min(access.aligned_elements, most // access.element_bits)
+            run = max(min(access.aligned_elements, most // access.element_bits), _cut_apart(op, access))
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
             (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)
@@ -275,6 +276,30 @@ class MemoryLayouts:
         if result is None:
             result = self._layouts[shape, order, 0] = _coalesced(shape, order, 4, 32, self._num_warps)
         return result
+
+
+APART_BITS = 64
+"""Bits from a lane to the next where the lanes of a warp load elements apart in two wavefronts of 128 bytes: a way
+through shared memory would be a store and a load of each, and two barriers."""
+
+
+def _cut_apart(op: Operation, access: Access) -> int:
+    """The neighbours in memory that one thread loads, however wide its accesses, since constant slices cut a tile into
+    them, such as the parts of complex numbers: then each slice is in the thread's registers.  1 for other tiles."""
+    if not isinstance(op, LOADS) or access.scattered or not op.data.has_uses:
+        return 1
+    axis = access.order[0]
+    for user in op.data.users:
+        while isinstance(user, tileas.ViewOp) and user.result.type.shape[-1:] == access.shape[-1:]:
+            if not user.result.has_one_use:
+                return 1
+            (user,) = user.result.users
+        if not isinstance(user, tileas.ExtractSliceOp) or user.result.type.shape[-1] > 1:
+            return 1
+        if any(constant_integer(each) is None for each in user.coords):
+            return 1
+    size = access.shape[axis]
+    return size if axis == len(access.shape) - 1 and size * access.element_bits <= APART_BITS else 1
 
 
 PACKED_ELEMENTS = 8

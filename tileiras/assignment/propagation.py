@@ -19,7 +19,8 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
+from tileiras.dialects.arith import constant_integer
+from tileiras.ir import Block, BlockArgument, FloatType, Operation, TensorType, Value
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import accumulator_of
@@ -38,7 +39,7 @@ _WITH_RULES = (*MEMORY_OPS, aa.BroadcastOp, *_MAKERS)
 _Beside = Callable[[Operation], LinearLayout | None]
 
 
-_MOVED = (tileas.ViewOp, tileas.PermuteOp, tileas.ReduceOp, tileas.ScanOp)
+_MOVED = (tileas.ViewOp, tileas.PermuteOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp)
 """Operations whose results have layouts computed from that of the first operand."""
 
 
@@ -64,7 +65,7 @@ class LayoutAssignment:
             tileas.UnpackOp: lambda op, result: None,
             tileas.CatOp: lambda op, result: self.cat_layout(op).doubled(op.dim.value),
             tileas.ExtractSliceOp: lambda op, result: (
-                slice_of_accumulator(op) or self.memory.default(result.type.shape)
+                slice_of_accumulator(op) or self._part(op) or self.memory.default(result.type.shape)
             ),
             tileas.InsertSliceOp: lambda op, result: self.concrete(op.dest),
             **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), lambda op, result: self._of_sources(result)),
@@ -194,6 +195,12 @@ class LayoutAssignment:
             return None
         return self._rules[type(op)](op, value)
 
+    def _part(self, op: tileas.ExtractSliceOp) -> LinearLayout | None:
+        """The layout of a part of a tile where each thread has its share of it, so that nothing moves."""
+        if any(constant_integer(each) is None for each in op.coords):
+            return None
+        return _then(self.layout(op.source), lambda x: x.part(op.result.type.shape))
+
     def _of_function(self, value: Value) -> LinearLayout | None:
         """The layout in which a function of many instructions is computed, if lanes repeat each other's elements where
         its result is broadcast."""
@@ -298,11 +305,13 @@ class LayoutAssignment:
 
     @staticmethod
     def _is_packed(op: aa.BroadcastOp) -> bool:
-        """Whether words are broadcast to the elements packed in them."""
+        """Whether words are broadcast to the elements packed in them.  Floats beside dots are no words: factors of a
+        few rows or matrices go to the threads of these."""
         words, result = op.operand.type, op.result.type
-        if comes_from_function(op.operand):
+        if not words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements:
             return False
-        return words.num_elements < result.num_elements <= PACKED_ELEMENTS * words.num_elements
+        is_factor = isinstance(words.element_type, FloatType) and _is_beside_dot(op.result)
+        return not is_factor and not comes_from_function(op.operand)
 
     def store_layout(self, op: Operation) -> LinearLayout:
         """Where the data of a store should be: as it is, unless rearranging it first saves much traffic."""
@@ -389,6 +398,14 @@ def _is_renamed_by(user: Operation) -> bool:
     if isinstance(user, aa.ViewOp):
         return True
     return is_element_wise(user) and sum(isinstance(each.type, TensorType) for each in user.operands) == 1
+
+
+def _is_beside_dot(value: Value) -> bool:
+    """Whether a dot reads a tile, or an operation reads it with a tile that is computed from a dot's result."""
+    return any(
+        isinstance(user, tileas.DOTS) or any(comes_from_dot(each) for each in user.operands if each is not value)
+        for user in value.users
+    )
 
 
 def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tileiras.dialects import nv_tileas
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr, UnpackOp
 from tileiras.ir import Attribute, TensorType
 
@@ -109,6 +109,20 @@ def _permuted(type: TensorType, permutation: tuple[int, ...]) -> LinearLayout:
 @lru_cache(maxsize=1024)
 def _reshaped(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
     return layout_of(type).reshape(shape)
+
+
+def slice_registers(op: Any) -> tuple[int, ...] | None:
+    """The registers of the source that are those of the result of an `extract_slice`; None where elements move between
+    threads, or the part is known at run time only."""
+    number = [arith.constant_integer(each) for each in op.coords]
+    if None in number or layout_of(op.source.type).part(op.result.type.shape) != layout_of(op.result.type):
+        return None
+    return _part_registers(op.source.type, op.result.type.shape, tuple(number))
+
+
+@lru_cache(maxsize=1024)
+def _part_registers(type: TensorType, shape: tuple[int, ...], number: tuple[int, ...]) -> tuple[int, ...] | None:
+    return layout_of(type).part_registers(shape, number)
 
 
 def broadcast_layout(op: Any) -> LinearLayout:

@@ -276,6 +276,41 @@ class LinearLayout:
         """drop_dim without registers that hold nothing new: the layout of a reduction's result."""
         return self.drop_dim(axis).remove_redundant_registers()[0]
 
+    def part(self, shape: Sequence[int]) -> LinearLayout | None:
+        """The layout of any part of `shape` in the threads that have it; None unless each has its share of every part,
+        in registers that differ in nothing else."""
+        inside = self.flatten([n - 1 for n in shape])
+        if any(v & ~inside for name, vectors in self._bases if name != "register" for v in vectors):
+            return None
+        registers = self.bases("register")
+        numbers = [v for v in registers if v & ~inside]
+        if any(v & inside for v in numbers) or gf2.rank(numbers) < len(numbers):
+            return None
+        return self.with_bases("register", [v for v in registers if not v & ~inside]).reduced(shape)
+
+    def part_registers(self, shape: Sequence[int], number: Sequence[int]) -> tuple[int, ...] | None:
+        """The registers of part `number` of `shape`, in the order of `part(shape)`; None without such a layout, and for
+        a part outside of the tile."""
+        layout = self.part(shape)
+        if layout is None or any((at + 1) * n > size for at, n, size in zip(number, shape, self.shape)):
+            return None
+        inside, registers = self.flatten([n - 1 for n in shape]), self.bases("register")
+        inner, outer = ([i for i, v in enumerate(registers) if bool(v & ~inside) == of] for of in (False, True))
+        start = self.flatten([at * n for at, n in zip(number, shape)])
+        combination = gf2.Echelon([registers[i] for i in outer]).solve(start)
+        if combination is None:
+            return None
+        first = sum(1 << i for bit, i in enumerate(outer) if combination >> bit & 1)
+        return tuple(
+            first | sum(1 << i for bit, i in enumerate(inner) if register >> bit & 1)
+            for register in range(layout.registers)
+        )
+
+    def reduced(self, shape: Sequence[int]) -> LinearLayout:
+        """The same places in a smaller tile that has all of them."""
+        shifts = _dim_shifts(shape)
+        return self.map_bases(lambda v: sum(c << s for c, s in zip(self.coordinates(v), shifts)), shape)
+
     def doubled(self, axis: int) -> LinearLayout:
         """A tile twice as large along `axis`, whose second half is in registers of its own above the present ones."""
         shape = tuple(2 * n if a == axis else n for a, n in enumerate(self.shape))

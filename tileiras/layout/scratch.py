@@ -21,7 +21,14 @@ from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.accumulators import accumulator_of
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
-from tileiras.layout.encoding import broadcast_layout, held_layout, is_in_shared, layout_of, renamed_layout
+from tileiras.layout.encoding import (
+    broadcast_layout,
+    held_layout,
+    is_in_shared,
+    layout_of,
+    renamed_layout,
+    slice_registers,
+)
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import TARGETS, find_copy_atom
@@ -226,6 +233,8 @@ def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:
 def _slice(op: Any, warps: Warps) -> Iterator[Exchange]:
     if isinstance(op, tileas.ExtractSliceOp) and accumulator_of(op.source) is not None:
         return  # loaded from tensor memory
+    if isinstance(op, tileas.ExtractSliceOp) and slice_registers(op) is not None:
+        return
     type = op.result.type if isinstance(op, tileas.ExtractSliceOp) else op.source.type
     yield Slice(type.shape, stored_bits(type.element_type) // 8)
 

@@ -171,6 +171,20 @@ def test_ctas_of_a_last_wave_have_more_of_the_memories():
     assert few < all_of_them
 
 
+@pytest.mark.parametrize("waves", [0, 1])
+def test_sms_with_fewer_ctas_leave_memory_to_others(waves):
+    """Six CTAs on one SM and five on the others move their bytes faster than six on each, alone as in a last wave."""
+    sms = gpu("RTX PRO 6000").sms
+    times = []
+    for last in (6 * sms, 5 * sms + 1):
+        ctas = 6 * sms * waves + last
+        arrays = [np.zeros(ctas << 14, np.uint8) for _ in range(2)]
+        result = estimate(copy_kernel("sm_120"), arrays, ctas, on=gpu("RTX PRO 6000"))
+        assert result.occupancy.ctas == 6
+        times.append(result.cycles / ctas)
+    assert times[1] <= 1.05 * times[0]
+
+
 def test_skipped_parts_are_reported():
     result = estimate(fma_chain(16, trips=100), [OUT])
     note = result.notes[0]

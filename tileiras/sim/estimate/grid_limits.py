@@ -44,6 +44,12 @@ def limit(
     return max(result, key=lambda limit: (limit.cycles, limit.by))
 
 
+def sharing(clusters: int, most: int, members: int, active: int) -> int:
+    """The SMs, of ``active`` ones, that would share L2 and DRAM if clusters of ``members`` ran on as few as hold them,
+    ``most`` on each: those that hold fewer request less, and leave more of both to the others."""
+    return min(active, -(-clusters // most) * members)
+
+
 def power_cycles(flops: Mapping[str, float], gpu: Gpu, recording: Recording) -> float:
     """Cycles for which all SMs execute dots at the rate that power allows; 0 without such a limit.
 

@@ -301,7 +301,7 @@ class Model:
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
-        full = self.run(cluster, self.slots, self.slots)
+        full = self.run(cluster, self.slots, self.slots, self._sharing(self.clusters, self.slots))
         if rounds == 1 and not rest:
             return full.cycles, full
         steps = sum(full.outcome.issued.values())
@@ -314,13 +314,15 @@ class Model:
             return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
         # Waves: the last may leave SMs idle, and the active ones with a larger share of the memories.
         waves, rest = divmod(self.clusters, self.sets * self.slots)
-        cycles = waves * full.cycles
+        cycles, most = waves * full.cycles, -(-rest // self.sets)
         if rest:
-            active = min(self.sets, rest)
-            cycles += self.run(cluster, -(-rest // self.sets), self.slots, active * self.members).cycles
+            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most)).cycles
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
+
+    def _sharing(self, clusters: int, most: int) -> int:
+        return grid_limits.sharing(clusters, most, self.members, self.active)
 
     def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
         """End of the last cluster; each begins in order as soon as a slot is free.
@@ -329,8 +331,7 @@ class Model:
         ``cluster``, whose full-grid run is ``run``, is simulated once more with the mean number of active SMs in the
         tail.
         """
-        room = self.sets * self.slots
-        free = [0.0] * room
+        free = [0.0] * (self.sets * self.slots)
         for cycles in durations.transpose(2, 1, 0).reshape(-1)[self.order].tolist():
             heapq.heappush(free, heapq.heappop(free) + cycles)
         free.sort()
@@ -377,8 +378,8 @@ class Model:
         servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
-        flops = self._all_flops(run)
-        return grid_limits.limit(busy, servers, flops, self.gpu, run.sample.active, self.recording, turns)
+        active, flops = run.sample.active, self._all_flops(run)
+        return grid_limits.limit(busy, servers, flops, self.gpu, active, self.recording, turns)
 
     # -- reporting ---------------------------------------------------------------------------------------------------
 

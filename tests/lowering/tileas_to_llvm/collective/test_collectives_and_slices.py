@@ -60,6 +60,40 @@ def test_slices_at_positions_known_at_run_time():
     assert np.array_equal(out, expected)
 
 
+@pytest.mark.parametrize("element", ["i8", "i32", "i64"])
+@pytest.mark.parametrize("part", [(8, 128), (16, 32), (4, 128)])
+def test_parts_that_a_thread_has_stay_in_its_registers(part, element):
+    """Rows of 16 bytes a thread, warps along the rows: every half of the columns and of the rows, added up."""
+    whole = (16, 128)
+    shape, wide = (f"tensor<{'x'.join(map(str, s))}x{element}>" for s in (part, whole))
+    numbers = list(np.ndindex(*(n // m for n, m in zip(whole, part))))
+    lines = [f"%c{n} = arith.constant {n} : i32" for n in range(max(map(max, numbers)) + 1)]
+    for at, (i, j) in enumerate(numbers):
+        lines.append(f"%part{at} = nv_tileaa.extract_slice %x0[%c{i}, %c{j}] : {wide}, (i32, i32) -> {shape}")
+        before = f"%s{at - 1}" if at > 1 else "%part0"
+        lines += [f"%s{at} = arith.addi {before}, %part{at} : {shape}"] * (at > 0)
+    last = f"%s{len(numbers) - 1}"
+    body = "\n".join(lines).replace(f"{last} =", "%out =")
+    dtype = {"i8": np.int8, "i32": np.int32, "i64": np.int64}[element]
+    a = np.random.default_rng(0).integers(-100, 100, whole).astype(dtype)
+    out = np.zeros(part, dtype)
+    text = ptx(kernel([whole], part, body, element))
+    emulate(text, "kernel", 1, [a, out], shared_memory=1 << 16)
+    m, n = part
+    assert np.array_equal(out, sum(a[i * m : (i + 1) * m, j * n : (j + 1) * n] for i, j in numbers))
+
+
+def test_a_part_in_registers_takes_no_shared_memory():
+    body = """
+    %c1 = arith.constant 1 : i32
+    %out = nv_tileaa.extract_slice %x0[%c1, %z] : tensor<64x32xi32>, (i32, i32) -> tensor<32x32xi32>"""
+    text = ptx(kernel([(64, 32)], (32, 32), body))
+    assert "shared" not in text
+    a, out = np.arange(64 * 32, dtype=np.int32).reshape(64, 32), np.zeros((32, 32), np.int32)
+    emulate(text, "kernel", 1, [a, out])
+    assert np.array_equal(out, a[32:])
+
+
 def test_slices_larger_than_the_scratch_memory(monkeypatch):
     """Through windows: a slice of 64 x 32 numbers by way of 2 KB."""
     monkeypatch.setattr("tileiras.resources.arena.SCRATCH_LIMIT", 2048)

@@ -1,8 +1,9 @@
 """Concatenation, extraction and insertion.
 
-Concatenation is free: the result's layout is the operands' with one more register bit.  Slices may start where only the
-run time knows, and seldom match the registers of a thread, so they go through an image of the slice in scratch memory:
-the threads that hold a part of it write, then the threads of the slice's layout read.  A slice larger than the scratch
+Concatenation is free: the result's layout is the operands' with one more register bit, and so is the extraction of a
+part whose number is a constant where each thread has its share of it.  Other slices start where only the run time
+knows, or do not match the registers of a thread, so they go through an image of the slice in scratch memory: the
+threads that hold a part of it write, then the threads of the slice's layout read.  A slice larger than the scratch
 memory goes through it in windows, one after the other.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import slice_registers
 from tileiras.layout.memory import register_groups, vector_registers
 from tileiras.layout.scratch import box_of
 from tileiras.support import gf2
@@ -165,6 +167,9 @@ def _move(
 
 
 def extract_slice(op: tileas.ExtractSliceOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    registers = slice_registers(op)
+    if registers is not None:
+        return lowering.emit.shuffle(args[0], registers)
     layout = lowering.layout(op.result)
     shape = op.result.type.shape
     nothing = lowering.emit.poison(vector_of(element_of(args[0].type), layout.registers))
