@@ -279,8 +279,7 @@ def test_an_operation_without_a_rule_is_named():
 
 
 def test_atomic_extrema_of_rounded_numbers_have_their_interval():
-    """The greatest magnitude of each row's exponentials, as bits, by `max` of integers: of two tiles, one of them masked
-    in part."""
+    """The greatest exponentials, as bits, by `max` of integers: a tile masked in part, and one of a single place."""
     body = """
     %block, %y, %z = get_tile_block_id : tile<i32>
     %lane = iota : tile<8xi32>
@@ -324,7 +323,8 @@ def test_an_order_of_integers_that_changes_the_result_is_open(name):
     """ + ("%result = addi %r, %r : tile<256xi32>" if name == "scan" else """
     %r_1 = reshape %r : tile<i32> -> tile<1xi32>
     %result = broadcast %r_1 : tile<1xi32> -> tile<256xi32>""")
-    small, large = np.arange(256, dtype=np.int32) - 128, np.random.default_rng(3).integers(-(2**31), 2**31, 256, np.int32)
+    small = np.arange(256, dtype=np.int32) - 128
+    large = np.random.default_rng(3).integers(-(2**31), 2**31, 256, np.int32)
     text = rows(body, element="i32")
     made = reference(text, small, np.zeros(256, np.int32), 256)
     assert len(made.machine.unordered) == (name == "reduce")
