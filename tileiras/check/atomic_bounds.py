@@ -57,10 +57,10 @@ def atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachin
         del memory.accesses
     del memory.writers[before:]
     terms, radii = _terms(machine, op, argument)
-    used = 0
+    offset = 0
     for allocation, where, old in places:
-        part = slice(used, used + where.size)
-        used += where.size
+        part = slice(offset, offset + where.size)
+        offset += where.size
         memory.writers.append((op, allocation, where, dtype.itemsize))
         _add(memory, allocation, where, _Addition(terms[part], radii[part], old), element)
     return outcome
@@ -94,7 +94,7 @@ def _exchange(
         return outcome
     old = np.asarray(outcome[0]) if isinstance(outcome, tuple) else None
     is_single = len(updates) == 1  # several elements update one place by separate stores, in any order
-    known = machine.bounds_of(argument) if argument is not None else None
+    rounded = machine.bounds_of(argument) if argument is not None else None
     shape = np.shape(argument) if argument is not None else ()
     selection = _selection(machine, op, shape)
     before = [np.full(selection.sum(), end) for end in (-np.inf, np.inf)]
@@ -108,7 +108,7 @@ def _exchange(
             ends = np.where(active, shadow.low[at], wide), np.where(active, shadow.high[at], wide)
             for end, value in zip(before, ends):
                 end[each.positions] = value
-            new = known if known is not None else point(argument)
+            new = rounded if rounded is not None else point(argument)
             terms = [np.asarray(end).reshape(-1)[selection][each.positions] for end in new]
             low, high = _after(mode, Bounds(*ends), Bounds(*terms))
         shadow.low[at], shadow.high[at] = low, high
@@ -196,8 +196,8 @@ def _add(
         each = 2.0 ** -precision(element.keyword) * magnitude + tiny
         error = 2.02 * ((shadow.count[at] + 1) * each + radius)
         low, high = now - error, now + error
-    known = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
-    shadow.low[at], shadow.high[at] = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    is_bounded = (magnitude * 1.01 <= max_finite(FLOAT_SEMANTICS[element.keyword])) & (low <= high)
+    shadow.low[at], shadow.high[at] = np.where(is_bounded, low, -np.inf), np.where(is_bounded, high, np.inf)
     shadow.active[at] = ~exact
 
 

@@ -29,7 +29,7 @@ class Access(NamedTuple):
 
     @property
     def unit(self) -> int:
-        """The largest number of bytes of which all elements cover whole runs."""
+        """Bytes of the largest aligned runs that elements cover as a whole."""
         return int(np.gcd.reduce(self.places, initial=self.itemsize))
 
     def units(self, size: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Sums may be taken in any order and functions have a tolerance, so that a wrong rounding inside of one yields allowed
 values.  Each operation of a sum must still be rounded as the program specifies, to nearest even by default: an
-instruction with another rounding mode implements no operation of the source, whatever its values are.
+instruction with another rounding mode implements no operation of the source with any values.
 """
 
 from __future__ import annotations

@@ -60,6 +60,7 @@ def test_recordings_without_data_have_all_events(name):
 
 
 def _events(trace):
-    every = ((at, event) for at, events in trace.events.items() for event in events if isinstance(event.what, Access))
-    accesses = [(at, event.line, event.what.space, event.what.addresses.tolist()) for at, event in every]
+    every = ((at, event) for at, events in trace.events.items() for event in events)
+    every = ((at, event) for at, event in every if isinstance(event.operation, Access))
+    accesses = [(at, event.line, event.operation.space, event.operation.addresses.tolist()) for at, event in every]
     return trace.visits, trace.lanes, accesses
