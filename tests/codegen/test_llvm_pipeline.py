@@ -183,9 +183,10 @@ def test_threads_compile_at_the_same_time():
     assert not any(thread.is_alive() for thread in threads)
     assert len(results) == 4 and len(set(results)) == 1
     # A helper ends with its thread.
-    for helper in helpers:
+    assert len(set(helpers)) == 4
+    for pid in helpers:
         with pytest.raises(ProcessLookupError):
-            os.kill(helper, 0)
+            os.kill(pid, 0)
 
 
 def test_a_forked_worker_starts_its_own_helper():
@@ -217,6 +218,7 @@ def test_invalid_level_is_a_configuration_error():
 KILLED = """
 import os, signal, sys
 from tileiras import api
+from tileiras.processes import helper
 from tileiras.processes import helper
 if sys.argv[1] == "embedded":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program that embeds Python

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Commutative, Value, f32
+from tileiras.ir import Block, Commutative, f32
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
@@ -67,24 +67,28 @@ def _takes_three(op: tileas.ReduceOp, target: Target) -> bool:
 
 def commutes(op: tileas.ReduceOp) -> bool:
     """Whether a combiner yields the same for exchanged operands, by the traits of its operations."""
-    block = op.body.block
     count = len(op.inputs)
-    places = {argument: number for number, argument in enumerate(block.arguments)}
-    exchanged = {argument: (number + count) % (2 * count) for argument, number in places.items()}
-    return all(_expression(each, places) == _expression(each, exchanged) for each in block.last.operands)
+    numbers: dict[tuple, int] = {}
+    return _results(op.body.block, 0, numbers) == _results(op.body.block, count, numbers)
 
 
-def _expression(value: Value, places: dict[Value, int]) -> tuple:
-    """A value as a tree of operations, in which the operands of those that commute are sorted."""
-    if value in places:
-        return (str(places[value]),)
-    inner = value.defining_op
-    if inner is None or value.parent_block is not next(iter(places)).parent_block:
-        return (str(id(value)),)
-    operands = [_expression(each, places) for each in inner.operands]
-    if inner.has_trait(Commutative) or isinstance(inner, (tileas.AddFOp, tileas.MulFOp)):
-        operands.sort(key=str)
-    return inner.name, str(inner.attributes), list(inner.results).index(value), *operands
+def _results(block: Block, shift: int, numbers: dict[tuple, int]) -> list[int]:
+    """The numbers of the values that a combiner yields if its arguments are rotated by `shift`; equal expressions have
+    one number, also those that differ in the order of the operands of an operation that commutes."""
+
+    def number(*expression: object) -> int:
+        return numbers.setdefault(expression, len(numbers))
+
+    arguments = block.arguments
+    values = {each: number((place + shift) % len(arguments)) for place, each in enumerate(arguments)}
+    for op in block.operations:
+        operands = [values[each] if each in values else number("outside", id(each)) for each in op.operands]
+        if op.has_trait(Commutative) or isinstance(op, (tileas.AddFOp, tileas.MulFOp)):
+            operands.sort()
+        # Regions are not compared: their operation differs from that of the other order.
+        kind = (id(op), shift) if op.regions else (op.name, str(op.attributes))
+        values.update((each, number(*kind, place, *operands)) for place, each in enumerate(op.results))
+    return [values[each] if each in values else number("outside", id(each)) for each in block.last.operands]
 
 
 class CombinedStep(NamedTuple):
