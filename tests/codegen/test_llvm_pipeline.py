@@ -9,6 +9,7 @@ import pytest
 from tileiras.codegen import llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
+from tileiras.processes import helper
 from tileiras.targets.nvptx import MODULE_HEADER
 
 STORE_ONE = (
@@ -218,7 +219,6 @@ def test_invalid_level_is_a_configuration_error():
 KILLED = """
 import os, signal, sys
 from tileiras import api
-from tileiras.processes import helper
 from tileiras.processes import helper
 if sys.argv[1] == "embedded":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program that embeds Python
