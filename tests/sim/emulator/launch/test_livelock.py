@@ -89,3 +89,10 @@ def test_blocks_that_have_not_started_may_set_the_flag(kernel):
     body = f"mov.u32 %r5, %ctaid.x; setp.eq.u32 %p3, %r5, 0; @!%p3 st.release.gpu.global.u32 [%a0], 1; {FLAG}"
     with pytest.raises(EmulationError, match="step limit"):
         emulate(kernel(body, threads=1024), "k", 2000, [np.zeros(1, np.uint32)], seed=None, step_limit=100_000)
+
+
+def test_copies_and_products_in_flight_may_end_a_poll(kernel):
+    """Units change memory behind the instructions of warps: their launches are not searched, and meet the limit."""
+    copy = ".shared .align 4 .b8 word[4]; cp.async.ca.shared.global [word], [%a0], 4; cp.async.wait_all;"
+    with pytest.raises(EmulationError, match="100000"):
+        emulate(kernel(copy + FLAG, threads=32), "k", 1, [np.zeros(4, np.uint32)], step_limit=10**5)

@@ -4,7 +4,8 @@ A probe runs the groups in turn, a basic block at a time, and compares the state
 its threads) with an earlier one. While no store and no atomic operation changes memory, and no instruction runs that
 acts on anything else than registers, memory and barriers of threads, the next state of a warp follows from its own:
 a barrier only delays it. If every warp has returned to an earlier state, or has waited since, in a time without
-changes, all of them continue so in every order. Blocks that have not started might change memory: without them only.
+changes, all of them continue so in every order. Blocks that have not started might change memory, and so might copies
+and products in flight, which no warp executes: a launch with either is not probed.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _QUIET = frozenset({
 })  # fmt: skip
 """Instructions, besides those of arithmetic, whose effect beyond registers is a store or an atomic operation, which a
 `Watch` observes, or a barrier of threads."""
+_ASYNCHRONOUS = frozenset({"cp", "tcgen05", "wgmma"})
+"""Opcodes of units that change memory, or complete phases of barriers, behind the instructions of warps; so do accesses
+with the modifier `async`."""
 _OUTSIDE = frozenset({"activemask", "red"})
 """Opcodes of arithmetic, and modifiers of barriers, whose results depend on the order or the values of other warps."""
 _SHARED_SPACES = frozenset({"shared", "shared::cta", "shared::cluster", "local", "param", "const"})
@@ -150,12 +154,17 @@ def _acts_quietly(item: Instruction) -> bool:
     return ".arithmetic." in decode.__module__ or ".".join(name) in _QUIET
 
 
+def _has_unit(block: Block) -> bool:
+    """Whether a block hands work to an asynchronous unit."""
+    return any(item.opcode in _ASYNCHRONOUS or "async" in item.modifiers for item in block.instructions)
+
+
 def probe(batch: Batch, waiting: list[WarpGroup]) -> None:
     """Run groups for some rounds; raises EmulationError if they are in a livelock."""
     launch = batch.launch
-    if launch.waiting_blocks > launch.started_blocks:
-        return
     blocks = launch.program.blocks
+    if launch.waiting_blocks > launch.started_blocks or any(map(_has_unit, blocks)):
+        return
     for rounds in _ROUNDS:
         anchors, counts = [_Anchor(group) for group in waiting], list(launch.block_counts)
         launch.watch = Watch()
@@ -166,7 +175,7 @@ def probe(batch: Batch, waiting: list[WarpGroup]) -> None:
                 ran = [block for block, now, then in zip(blocks, launch.block_counts, counts) if now != then]
                 if not all(batch.quiet.setdefault(block.index, _is_quiet(block)) for block in ran):
                     return
-                if all([anchor.has_returned() for anchor in anchors]):
+                if all([anchor.has_returned() for anchor in anchors]) and ran:
                     raise _livelock(batch, waiting, ran)
         finally:
             launch.watch = None
