@@ -78,12 +78,14 @@ def prepare(checkout: Path) -> None:
 ENTRY = "benchmark"
 
 
-def bytecode(launch: Launch, target: str) -> bytes:
-    """The kernel as the front end exports it for the arrays of the launch.  Raises CompileError."""
+def bytecode(launch: Launch, target: str, version: str | None = None) -> bytes:
+    """The kernel as the front end exports it for the arrays of the launch, by default in the newest version.  Raises
+    CompileError."""
     kernel = getattr(importlib.import_module(launch.module), launch.kernel)
     kernel = kernel.replace_hints(**launch.hints) if launch.hints else kernel
     signature = {ENTRY: tuple(map(_parameter, launch.values))}
-    return tileiras.compile(kernel, signature=signature, gpu_name=target, emit="bytecode").data
+    options = {"gpu_name": target, "emit": "bytecode", "bytecode_version": version}
+    return tileiras.compile(kernel, signature=signature, **options).data
 
 
 def _parameter(value: Any) -> Any:

@@ -1,9 +1,11 @@
-"""python -m bench validation [--samples CHECKOUT] [--sources DIR] [--gpus B200,...] [--kernels PART,...] [--jobs N]
+"""python -m bench validation [--samples CHECKOUT] [--bytecode-version 13.3] [--sources DIR] [--gpus B200,...]
+[--kernels PART,...] [--jobs N] [--rows FILE]
 
 Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
 the worst error, and the pairs of variants of one kernel whose order is wrong; behind them kernels that stand for
 published ones, for their order.  CHECKOUT is one of cuTile Python, in which the kernels are; needs the reference
-compiler, ptxas and nvdisasm.
+compiler, ptxas and nvdisasm.  The published times are of its release 13.3: other releases have other code, and read
+other versions of bytecode (`pip install nvidia-cuda-tileiras==13.3.36`, and `--bytecode-version 13.3`).
 
 DIR has checkouts of the repositories of `bench/ladders.py`, each in a folder of its name: ladders of CUDA kernels are
 compiled by nvcc and estimated, constants are fitted to the half of them that `bench/halves.py` names, and the other
@@ -57,23 +59,23 @@ class Row(NamedTuple):
                         self.doubt, self.needs)  # fmt: skip
 
 
-def judge(row: Published, kept: Path | None = None) -> Row:
+def judge(row: Published, kept: Path | None = None, version: str | None = None) -> Row:
     """The estimate of a row, from a file of rows if it has that of this model."""
     rows, key = KeptRows(kept), digest(f"{row}", model_version(), reference_version())
     value = rows.get(key)
     if value is not None:
         *others, needs = value
         return Row(row, *others, Needs(*needs))
-    result = _judge(row)
+    result = _judge(row, version)
     if result.microseconds is not None:
         rows.put(key, result[1:])
     return result
 
 
-def _judge(row: Published) -> Row:
+def _judge(row: Published, version: str | None) -> Row:
     gpu = rates.gpu(row.gpu)
     launch = real_sizes.BENCHMARKS[row.kernel](row.config, gpu)
-    data = real_sizes.bytecode(launch, gpu.target.name)
+    data = real_sizes.bytecode(launch, gpu.target.name, version)
     job = estimates.Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
     # The tuner fills memory as large as L2 before each launch that it measures.
     result = estimates.compiled_and_timed(estimates.theirs, job, gpu, dirty_l2=True)
@@ -146,6 +148,7 @@ def _words(row: Published) -> str:
 def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="validation", description=__doc__.partition("\n\n")[2])
     parser.add_argument("--samples", type=Path, help="a checkout of cuTile Python")
+    parser.add_argument("--bytecode-version", help="of the kernels of --samples, by default the newest")
     parser.add_argument("--sources", type=Path, help="a folder of checkouts of the ladders' repositories")
     parser.add_argument("--gpus", default="")
     parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
@@ -187,7 +190,8 @@ def _by_samples(given: argparse.Namespace, gpus: Sequence[str], parts: Sequence[
     model_version()  # of all processes
     # Each in a process of its own: arrays of large launches go back with it.
     with multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=1) as pool:
-        for row in pool.imap(functools.partial(judge, kept=given.rows), chosen, chunksize=1):
+        task = functools.partial(judge, kept=given.rows, version=given.bytecode_version)
+        for row in pool.imap(task, chosen, chunksize=1):
             rows.append(row)
             print(line(row), flush=True)
     print("", f"Published: {SOURCE}.", *summary(rows), *figures.lines([row.compared for row in rows]), sep="\n")
