@@ -4,8 +4,8 @@
 Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
 the worst error, and the pairs of variants of one kernel whose order is wrong; behind them kernels that stand for
 published ones, for their order.  CHECKOUT is one of cuTile Python, in which the kernels are; needs the reference
-compiler, ptxas and nvdisasm.  The published times are of its release 13.3: other releases have other code, and read
-other versions of bytecode (`pip install nvidia-cuda-tileiras==13.3.36`, and `--bytecode-version 13.3`).
+compiler, ptxas and nvdisasm.  The published times are of a release before 13.5, and other releases have other code
+(`pip install nvidia-cuda-tileiras==13.4.59`, and `--bytecode-version 13.4`, since it reads no newer one).
 
 DIR has checkouts of the repositories of `bench/ladders.py`, each in a folder of its name: ladders of CUDA kernels are
 compiled by nvcc and estimated, constants are fitted to the half of them that `bench/halves.py` names, and the other
