@@ -1,4 +1,4 @@
-"""python -m bench validation [--samples CHECKOUT] [--bytecode-version 13.3] [--sources DIR] [--gpus B200,...]
+"""python -m bench validation [--samples CHECKOUT] [--bytecode-version 13.4] [--sources DIR] [--gpus B200,...]
 [--kernels PART,...] [--jobs N] [--rows FILE]
 
 Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
