@@ -120,7 +120,7 @@ class AgentSlice:
         for inner in op.walk():
             if isinstance(inner, READS):
                 self.check_order(inner)
-            elif isinstance(inner, tileas.DotOp) or not (
+            elif isinstance(inner, tileas.DOTS) or not (
                 inner.regions or inner.has_trait(NoMemoryEffect) or inner.has_trait(Pure)
             ):
                 # Dots are executed by the warps of one agent, whose number and tensor memory their atoms require.
