@@ -198,7 +198,7 @@ assert library.said[-1] == "error: program has not been compiled"
 
 
 def run_alone(script: str, example) -> subprocess.CompletedProcess[str]:
-    """Run a script in a process of its own, which may end in any way."""
+    """Run a script in a new process, which it may end in any way."""
     words = [sys.executable, "-c", script, os.path.dirname(__file__), CHECKOUT, str(example / "libtileiras.so")]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
 

@@ -54,7 +54,7 @@ def running(pid: int) -> bool:
 
 @pytest.fixture
 def command(tmp_path):
-    """Start the command in a process group of its own; give it and its children once `started` is there."""
+    """Start the command in a new process group; yield it and its children once `started` exists."""
     (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
     (tmp_path / "temporary").mkdir()
     ptxas = tmp_path / "ptxas"

@@ -18,9 +18,9 @@ from tileiras.analysis.mask_runs import mask_runs
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.arith import constant_integer
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import constant_part
 from tileiras.layout.memory import (
     ACCESS_BITS,
     THREADS_PER_WARP,
@@ -296,7 +296,7 @@ def _cut_apart(op: Operation, access: Access) -> int:
             (user,) = user.result.users
         if not isinstance(user, tileas.ExtractSliceOp) or user.result.type.shape[-1] > 1:
             return 1
-        if any(constant_integer(each) is None for each in user.coords):
+        if constant_part(user) is None:
             return 1
     size = access.shape[axis]
     return size if axis == len(access.shape) - 1 and size * access.element_bits <= APART_BITS else 1

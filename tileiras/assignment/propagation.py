@@ -19,12 +19,11 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.dialects.arith import constant_integer
 from tileiras.ir import Block, BlockArgument, FloatType, Operation, TensorType, Value
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.accumulators import accumulator_of
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.encoding import constant_part, layout_of
 from tileiras.layout.reduce import mixes_axes, plan_reduction
 from tileiras.layout.scan import is_scannable, scan_layout
 from tileiras.targets import mma_atom
@@ -197,7 +196,7 @@ class LayoutAssignment:
 
     def _part(self, op: tileas.ExtractSliceOp) -> LinearLayout | None:
         """The layout of a part of a tile where each thread has its share of it, so that nothing moves."""
-        if any(constant_integer(each) is None for each in op.coords):
+        if constant_part(op) is None:
             return None
         return _then(self.layout(op.source), lambda x: x.part(op.result.type.shape))
 

@@ -111,18 +111,25 @@ def _reshaped(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
     return layout_of(type).reshape(shape)
 
 
+def constant_part(op: Any) -> tuple[int, ...] | None:
+    """The number of the part of an `extract_slice`; None if it is known at run time only."""
+    number = tuple(arith.constant_integer(each) for each in op.coords)
+    return None if None in number else number
+
+
 def slice_registers(op: Any) -> tuple[int, ...] | None:
     """The registers of the source that are those of the result of an `extract_slice`; None where elements move between
     threads, or the part is known at run time only."""
-    number = [arith.constant_integer(each) for each in op.coords]
-    if None in number or layout_of(op.source.type).part(op.result.type.shape) != layout_of(op.result.type):
-        return None
-    return _part_registers(op.source.type, op.result.type.shape, tuple(number))
+    number = constant_part(op)
+    return None if number is None else _part_registers(op.source.type, op.result.type, number)
 
 
 @lru_cache(maxsize=1024)
-def _part_registers(type: TensorType, shape: tuple[int, ...], number: tuple[int, ...]) -> tuple[int, ...] | None:
-    return layout_of(type).part_registers(shape, number)
+def _part_registers(source: TensorType, result: TensorType, number: tuple[int, ...]) -> tuple[int, ...] | None:
+    layout = layout_of(source)
+    if layout.part(result.shape) != layout_of(result):
+        return None
+    return layout.part_registers(result.shape, number)
 
 
 def broadcast_layout(op: Any) -> LinearLayout:

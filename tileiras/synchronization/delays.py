@@ -57,7 +57,7 @@ class InsertDelays(FunctionPass):
 
 
 def insert_delays(func: aa.FuncOp, seed: int, nanoseconds: int) -> None:
-    """Insert delays of up to `nanoseconds` into a function, in place.  Each has a seed of its own, a hash of `seed`,
+    """Insert delays of up to `nanoseconds` into a function, in place.  The seed of each is a hash of `seed`,
     the function's name and the delay's number."""
     start = _mixed(seed ^ _hash(func.sym_name.value))
     for number, op in enumerate(_places(func)):

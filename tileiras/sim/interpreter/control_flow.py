@@ -90,7 +90,7 @@ class _Repetition:
         self.state: list | None = None
         self.changes = 0
         self.calls = any(".preview$call" in each.name for each in op.walk())
-        """Whether a trip calls a function, which may have a state of its own."""
+        """Whether a trip calls a function, which may keep state."""
 
     def __enter__(self) -> _Repetition:
         return self

@@ -48,7 +48,7 @@ def reduce(op: tileas.ReduceOp, args: Sequence[Value], lowering: FunctionLowerin
         for bit in plan.lane_bits:
             current = combine(op, current, [_butterfly(v, bit, lowering) for v in current], lowering)
         if plan.lane_bits and not commutes(op):
-            # Each lane has combined its own elements with those of the others, in an order of its own.
+            # Lanes have combined the elements in different orders.
             current = [_of_first_lane(v, sum(1 << bit for bit in plan.lane_bits), lowering) for v in current]
     if plan.shared is not None:
         current = _across_warps(op, current, plan.shared, lowering)
