@@ -28,6 +28,7 @@ PLANS: dict[str, Plan] = {
     "light-boxes": LIGHT | HOST,
     "clusters": AGENTS | HOST | {"num_ctas": 2},
     "auto": Strategy(Loads.BY_RULE).options() | HOST,
+    "auto-device": Strategy(Loads.BY_RULE).options() | DEVICE,
 }
 """Options of `tileiras.compile`: the defaults, loads where they stand, loads that run ahead in plain
 rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a

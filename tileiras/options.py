@@ -94,9 +94,10 @@ OPTIONS: dict[str, Option] = {
             "stages of the rings of loads that run ahead; default: chosen",
             (1, 2, 3, 4, 5, 6, 7, 8),
         ),
-        Option("tensor-maps", str, "none",
-               "creator of tensor maps for copies in boxes: the host (hidden parameters), the device, or none",
-               ("none", "host", "device")),
+        Option("tensor-maps", str, "auto",
+               "creator of tensor maps for copies in boxes: the host (hidden parameters), the device, or none; auto: "
+               "the device on targets with tensor memory",
+               ("auto", "none", "host", "device")),
         Option("deterministic", str, "any",
                "require: a kernel whose results may differ from run to run is an error, located at the cause",
                ("any", "require")),

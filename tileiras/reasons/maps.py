@@ -31,6 +31,10 @@ ROWS: dict[str, Row] = {
     "maps.ordered-in-cluster": Row(
         "it is ordered after an access of the kernel, and another CTA of the cluster may copy it", _ORDER
     ),
+    "maps.store-alone": Row(
+        "the kernel loads nothing in boxes, and would build a map for it alone",
+        "tensor-maps=host: the map is filled before the launch",
+    ),
     # ---- the view ----------------------------------------------------------------------------------------------------
     "maps.view-kind": Row("expected a tiled view, got {view}", _VIEW),
     "maps.view-sparse": Row("expected a view without a sparse dimension", _VIEW),

@@ -116,7 +116,7 @@ class Slicing(FunctionPass):
         warps = func.kernel_spec.num_warps
         if has_large_tiles(func, 32 * warps):
             plans = assignment.dot_plans.DotPlans(gpu, warps, func if self.warpgroups else None)
-            slicing.tile_slices.slice_tiles(func, warps, plans, context.engine, in_boxes=self.tensor_maps == "host")
+            slicing.tile_slices.slice_tiles(func, warps, plans, context.engine, in_boxes=self.tensor_maps != "none")
 
 
 def has_large_tiles(func: Operation, threads: int) -> bool:

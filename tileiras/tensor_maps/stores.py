@@ -27,6 +27,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
 from tileiras.dialects.nv_tileas import names
+from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaStoreOp, TmaStoreTailOp
 from tileiras.ir import Builder, IntegerAttr, UnitAttr, i32
 from tileiras.layout.arena import SCRATCH_LIMIT
@@ -76,26 +77,31 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
-            store_in_boxes(func, gpu, context.engine, keeps_maps=self.tensor_maps == "host")
+            store_in_boxes(func, gpu, context.engine, self.tensor_maps == "device")
 
 
-def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, keeps_maps: bool = False) -> None:
+def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, by_device: bool = False) -> None:
     """Rewrite the marked stores of a function of nv_tileas, in place; a remark says why one stays as it is.
 
-    `keeps_maps`: the maps outlive the kernel, so that no copy need be complete when it ends.
+    `by_device`: the kernel builds its maps, which a store alone does not repay.
     """
     if any(op.name == names.AGENT_SWITCH for op in func.body.blocks[0].operations):
         say_where_pipes_are_drained(func)
     most = _most_bytes(func)
+    too_few = Reason("maps.store-alone") if by_device and not _loads_in_boxes(func) else None
     for store in [op for op in func.walk() if isinstance(op, (tileas.TiledStoreOp, tileas.TiledAtomicRMWOp))]:
         if store.attributes.pop(tileas.AHEAD_ATOM, None) is None:
             continue
-        room, refusal = _room(store, most, shared_budget(func, target))
+        room, refusal = (0, too_few) if too_few else _room(store, most, shared_budget(func, target))
         if not refusal:
-            _rewrite(store, room // tile_bytes(store), not keeps_maps or is_waited_for(store))
+            _rewrite(store, room // tile_bytes(store), is_waited_for(store))
         elif engine.remarks:
             name = func.sym_name.value
             engine.emit(Remark(Reason("maps.unused", cause=refusal), store.location, function=name))
+
+
+def _loads_in_boxes(func: aa.FuncOp) -> bool:
+    return any(isinstance(op, TmaLoadOp) for op in func.walk())
 
 
 def _most_bytes(func: aa.FuncOp) -> int:
