@@ -86,11 +86,13 @@ def test_threads_store_without_maps():
     kernel.emulated(artifact, 1)
 
 
-def test_maps_built_by_the_kernel_live_until_the_copy_completes():
+def test_maps_built_by_the_kernel_live_until_copies_read_them():
+    """A wait for the reads of a group is one for those of its maps (PTX ISA, "cp.async.bulk.wait_group")."""
     gpu, product = PRODUCTS["tensor memory"]
     kernel = product().kernel()
     artifact = kernel.compiled(gpu, **{**HOST, "tensor_maps": "device"})
-    assert BOX_STORE in artifact.text and "wait_group.read" not in artifact.text
+    store, wait, release = map(artifact.text.rindex, (BOX_STORE, "bulk.wait_group.read", "st.release.gpu"))
+    assert store < wait < release
     for seed in SEEDS[:2]:
         kernel.emulated(artifact, seed)
 

@@ -145,6 +145,19 @@ def test_targets_without_boxes_make_no_maps():
     assert compiled(text, "sm_80").text == tileiras.compile(text, gpu_name="sm_80").text
 
 
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_103", "sm_110", "sm_120"])
+def test_maps_by_default_where_dots_are_in_tensor_memory(gpu):
+    text = kernels.matmul()
+    creator = "device" if gpu.startswith(("sm_10", "sm_11")) else "none"
+    assert tileiras.compile(text, gpu_name=gpu).text == tileiras.compile(text, gpu_name=gpu, tensor_maps=creator).text
+
+
+def test_a_store_alone_builds_no_map():
+    text = matmul((64, 64, 32), "f32", steps=3).text
+    assert BOX in tileiras.compile(text, gpu_name="sm_100", tensor_maps="host").text
+    assert BOX not in tileiras.compile(text, gpu_name="sm_100", tensor_maps="device").text
+
+
 @pytest.mark.parametrize("options", ["", " pipeline-strategy=warp-specialize"])
 def test_every_row_goes_on_from_text(options):
     source = tileiras.compile(kernels.matmul(), gpu_name="sm_90", emit="tileaa").text

@@ -134,7 +134,7 @@ def _lacks_place(op: Operation) -> bool:
 
 _PLACED_BY_NAME = {
     "nv_tileas.tensor_memory.reserve": "offset", "nv_tileas.tensor_memory.alloc": "column",
-    "nv_tileas.map_memory.reserve": "offset", "nv_tileas.map_memory.build": "offset",
+    "nv_tileas.map_memory.reserve": "offset", "nv_tileas.map_memory.assemble": "offset",
 }  # fmt: skip
 """Operation -> attribute of its place, by name: few kernels load the module of these operations."""
 

@@ -202,27 +202,28 @@ class _Arena:
 
     def to_the_end(self, func: aa.FuncOp) -> None:
         """Place allocations that live to the end of the function first, so that they do not block memory after buffers:
-        mbarriers, also those of agents for their dots, and areas where maps are assembled.  One warp assembles the maps
-        of a program one after the other, so these share an area."""
+        mbarriers, also those of agents for their dots, and areas where maps are assembled.  Maps that the first warp of
+        a program assembles and builds one after the other share an area."""
         together: dict[Block | None, Attribute] = {}
         for op in func.walk():
-            program = program_around(op) if op.name == names.MAP_BUILD else None
+            alone = op.name == names.MAP_ASSEMBLE and op.warp is None
+            program = program_around(op) if alone else None
             if op.name == names.CREATE_PIPELINE:
                 self._allocate(op, op.mbarrier_bytes)
             elif op.name == names.TENSOR_RESERVE:
                 self._allocate(op, op.bytes)
-            elif op.name == names.MAP_BUILD and program in together:
+            elif alone and program in together:
                 op.attributes["offset"] = together[program]
-            elif op.name in (names.MAP_RESERVE, names.MAP_BUILD):
+            elif op.name in (names.MAP_RESERVE, names.MAP_ASSEMBLE):
                 self._allocate(op, op.bytes)
-                if op.name == names.MAP_BUILD:
+                if alone:
                     together[program] = op.attributes["offset"]
 
     def block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
-            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_BUILD, names.TENSOR_RESERVE):
+            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_ASSEMBLE, names.TENSOR_RESERVE):
                 pass  # placed already
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])

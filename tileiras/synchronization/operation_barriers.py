@@ -195,20 +195,28 @@ class OperationBarriers(BarrierTimes):
 
     # -- tensor memory -------------------------------------------------------------------------------------------------
 
-    def reserve(self, op: tileas.TensorReserveOp | tileas.MapReserveOp) -> None:
+    def reserve(self, op: tileas.TensorReserveOp | tileas.MapReserveOp | tileas.MapAssembleOp) -> None:
         """Process a reservation: the address of columns and the mbarriers, or the number of a map's slot, are visible
         to all threads only behind a barrier."""
         if op.offset is None:
             return
         result = self.new_range(op.offset.value, op.offset.value + op.bytes)
         self.before_stores(Place(op), result)
-        if op.name != names.TENSOR_RESERVE:
-            self.wait(Place(op.next), op)
-            return
         self.write(result)
         self.buffers[op.result] = result
 
-    def reserved(self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp) -> None:
+    def assemble(self, op: tileas.MapAssembleOp) -> None:
+        """Process an assembled map: the warp that copies it to its slot sees it behind a barrier."""
+        if op.warp is not None:
+            self.reserve(op)
+
+    def build(self, op: tileas.MapBuildOp) -> None:
+        if op.image in self.buffers:
+            self.before_loads(Place(op), self.buffers[op.image])
+
+    def reserved(
+        self, op: tileas.TensorOpenOp | tileas.TensorCommitOp | tileas.TensorWaitOp | tileas.MapOpenOp
+    ) -> None:
         """Require a barrier between a reservation and the first use of it."""
         if op.memory in self.buffers:
             # The reservation of the other CTA is used from here as well.

@@ -1,9 +1,11 @@
 """Descriptors of views that the kernel builds itself: for launchers that fill no hidden parameters, and for views that
 the host cannot describe.
 
-    %d = make_tma_desc %view     ->     %d = map_memory.build %view in %slot
+    %d = make_tma_desc %view     ->     %i = map_memory.assemble %view
+                                        %d = map_memory.build %i in %slot
 
-A map is built where its view is, or at the beginning of the program of the agent that uses it: by the first warp, whose
+Maps of views that the kernel begins with are assembled while it waits for its slot, each by a warp of the CTA; others
+where their view is. A map is built at the beginning of the program of the agent that uses it, by the first warp, whose
 first thread issues the copies.
 """
 
@@ -36,34 +38,62 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
     Raises VerifyError, located, for a view whose memref is not known.
     """
     operations = [op for op in func.walk() if isinstance(op, MakeTmaDescOp)]
+    for op in operations:
+        if memref_of(op.view) is None:
+            raise VerifyError("expects a view whose memref is known here", location=op.location)
     entry = func.body.blocks[0]
     start = Builder.at_start(entry)
     start.location = operations[0].location
     reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(_slots(func, target), i32)))
     memory = reserve.results[0]
-    slot = start.insert(tileas.MapOpenOp(memory)).results[0]
+    first = next(op for op in entry.operations if any(op.is_ancestor_of(each) for each in operations))
+    images = _assemble_early(func, operations, first)
+    opening = Builder.before(first)
+    opening.location = start.location
+    opened = opening.insert(tileas.MapOpenOp(memory))
+    slot = opened.results[0]
     result: dict[tuple[TmaDescType, Value, Block | None], Value] = {}
-    maps = 0
+    last: dict[Block | None, Operation] = {None: opened}
     for op in operations:
-        if memref_of(op.view) is None:
-            raise VerifyError("expects a view whose memref is known here", location=op.location)
         for program, users in _programs(op).items():
             key = op.result.type, op.view, program
             if key not in result:
-                builder = _start_of(program, op, slot)
+                builder = _start_of(program, op, slot, last)
                 builder.location = op.location
-                number = IntegerAttr(maps, i32)
-                result[key] = builder.insert(
-                    tileas.MapBuildOp(op.view, slot, number=number, result=op.result.type)
-                ).results[0]
-                maps += 1
+                image = images.get(key[:2]) or builder.insert(_assembled(op)).results[0]
+                number = IntegerAttr(len(result), i32)
+                last[program] = builder.insert(
+                    tileas.MapBuildOp(image, slot, number=number, result=op.result.type)
+                )
+                result[key] = last[program].results[0]
             for user in users:
                 user.operands = [result[key] if value is op.result else value for value in user.operands]
         op.erase()
-    reserve.attributes["maps"] = IntegerAttr(maps, i32)
+    reserve.attributes["maps"] = IntegerAttr(len(result), i32)
     end = Builder.before(_end_of_copies(func))
     end.location = entry.last.location
     end.insert(tileas.MapReleaseOp(memory, slot))
+
+
+def _assemble_early(
+    func: aa.FuncOp, operations: list[MakeTmaDescOp], first: Operation
+) -> dict[tuple[TmaDescType, Value], Value]:
+    """Assemble the maps of views that are made before the first use of a map: by the threads of different warps, not
+    the first one's, which reserves the slot."""
+    warps = func.kernel_spec.num_warps
+    images: dict[tuple[TmaDescType, Value], Value] = {}
+    for op in operations:
+        view, key = op.view.defining_op, (op.result.type, op.view)
+        if key not in images and view is not None and view.parent is first.parent and view.is_before_in_block(first):
+            builder = Builder.before(view.next)
+            builder.location = op.location
+            warp = IntegerAttr((len(images) + 1) % warps, i32)
+            images[key] = builder.insert(_assembled(op, warp)).results[0]
+    return images
+
+
+def _assembled(op: MakeTmaDescOp, warp: IntegerAttr | None = None) -> tileas.MapAssembleOp:
+    return tileas.MapAssembleOp(op.view, warp=warp, result=tileas.MapImageType(op.result.type))
 
 
 def _slots(func: aa.FuncOp, target: Target) -> int:
@@ -73,24 +103,23 @@ def _slots(func: aa.FuncOp, target: Target) -> int:
 
 
 def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
-    """The programs in which a descriptor is used, None for the one that creates it, each with its users."""
+    """The programs in which a descriptor is used, None for the kernel's, each with its users."""
     programs: dict[Block | None, list[Operation]] = {}
-    here = program_around(op)
     for user in op.result.users:
-        program = program_around(user)
-        programs.setdefault(None if program is here else program, []).append(user)
+        programs.setdefault(program_around(user), []).append(user)
     return programs
 
 
-def _start_of(program: Block | None, op: MakeTmaDescOp, slot: Value) -> Builder:
-    """The place where a map is built: after the view and the slot's number, as early as a program has them."""
-    if program is not None:
-        return Builder.at_start(program)
-    view = op.view.defining_op
-    assert view is not None and slot.defining_op is not None, "a view whose memref is known is made by an operation"
-    if view.parent is slot.defining_op.parent and view.is_before_in_block(slot.defining_op):
-        return Builder.before(slot.defining_op.next)
-    return Builder.before(view.next)
+def _start_of(
+    program: Block | None, op: MakeTmaDescOp, slot: Value, last: dict[Block | None, Operation]
+) -> Builder:
+    """The place where a map is built: as early as a program has the view and the slot's number, behind the maps that
+    are built there already, the `last` of which is given by program."""
+    view, opened = op.view.defining_op, slot.defining_op
+    assert view is not None and opened is not None, "a view whose memref is known is made by an operation"
+    if program_around(view) is program and not (view.parent is opened.parent and view.is_before_in_block(opened)):
+        return Builder.before(view.next)
+    return Builder.after(last[program]) if program in last else Builder.at_start(program)
 
 
 def _end_of_copies(func: aa.FuncOp) -> Operation:

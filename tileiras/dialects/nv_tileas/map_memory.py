@@ -1,8 +1,9 @@
 """Tensor maps that a kernel builds itself, in global memory of its module.
 
     %m = nv_tileas.map_memory.reserve {maps = 2 : i32, slots = 4096 : i32}   takes one of the slots for this CTA
+    %i = nv_tileas.map_memory.assemble %view {warp = 1 : i32} : !view -> !nv_tileas.map_image<!nv_tileas.tma_desc<...>>
     %s = nv_tileas.map_memory.open %m                                        its number, read by all threads
-    %d = nv_tileas.map_memory.build %view in %s {number = 0 : i32} : !view -> !nv_tileas.tma_desc<...>
+    %d = nv_tileas.map_memory.build %i in %s {number = 0 : i32} : !nv_tileas.map_image<...>
     nv_tileas.map_memory.release %m, %s                                      frees the slot for other CTAs
 
 Copies read maps from global memory only (PTX ISA, "cp.async.bulk.tensor": `.param`, `.const` or `.global`). CTAs of one
@@ -12,7 +13,7 @@ has a slot of its own.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
@@ -31,12 +32,34 @@ from tileiras.ir import (
 from .names import MAP_MEMORY
 from .tensor_maps import TmaDescType
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 MAP_BYTES = 128
 """Size of a tensor map, and the alignment of the address to which it is copied (PTX ISA, "tensormap.cp_fenceproxy")."""
 
 
 class MapMemoryType(Type, name="nv_tileas.map_memory"):
     """A slot for the maps of a CTA."""
+
+
+class MapImageType(Type, name="nv_tileas.map_image", parameters=("desc",)):
+    """The bytes of a map in shared memory, and the descriptor that it is of."""
+
+    def __new__(cls, desc: TmaDescType) -> "MapImageType":
+        return cls.intern((desc,))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.write("<")
+        printer.print_type(self.desc)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> "MapImageType":
+        parser.parse_punctuation("<")
+        desc = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(desc)
 
 
 class MapReserveOp(Operation, name=f"{MAP_MEMORY}reserve", traits=(MemoryRead, MemoryWrite)):
@@ -71,21 +94,39 @@ class MapOpenOp(Operation, name=f"{MAP_MEMORY}open", traits=(MemoryRead,)):
             raise VerifyError(f"expects a result of '{MapReserveOp.name}'")
 
 
+class MapAssembleOp(Operation, name=f"{MAP_MEMORY}assemble", traits=(MemoryWrite,)):
+    """The map of a view, which one thread writes to shared memory.
+
+    With `warp` it is a thread of that warp of the CTA, and others may read the map after a barrier; without, one of the
+    first warp of the agent, which alone builds the map from it.
+    """
+
+    view = operand(aa.TiledViewType)
+    warp = attribute(IntegerAttr, "whose thread writes", optional=True)
+    offset = attribute(IntegerAttr, "of the map, in bytes of the arena", optional=True)
+    result = result(MapImageType)
+    assembly_format = "$view attr-dict `:` type($view) `->` type($result)"
+
+    bytes: ClassVar[int] = MAP_BYTES
+    """Bytes of shared memory."""
+
+    def verify_op(self) -> None:
+        if self.result.type.desc.view is not self.view.type:
+            raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type.desc}")
+
+
 class MapBuildOp(Operation, name=f"{MAP_MEMORY}build", traits=(MemoryRead, MemoryWrite)):
-    """The descriptor of a view, built by the first warp of the agent, whose first thread may use it from here on.
+    """The descriptor of an assembled map, which the first warp of the agent copies to the slot, and whose first thread
+    may use it from here on.
 
     All copies that used the map before are complete.
     """
 
-    view = operand(aa.TiledViewType)
+    image = operand(MapImageType)
     slot = operand(i32)
     number = attribute(IntegerAttr, "of the map in the slot")
-    offset = attribute(IntegerAttr, "where the map is put together, in bytes of the arena", optional=True)
     result = result(TmaDescType)
-    assembly_format = "$view `in` $slot attr-dict `:` type($view) `->` type($result)"
-
-    bytes: ClassVar[int] = MAP_BYTES
-    """Bytes of shared memory."""
+    assembly_format = "$image `in` $slot attr-dict `:` type($image) `->` type($result)"
 
     @property
     def memory(self) -> MapReserveOp:
@@ -93,8 +134,10 @@ class MapBuildOp(Operation, name=f"{MAP_MEMORY}build", traits=(MemoryRead, Memor
         return self.slot.defining_op.memory.defining_op  # type: ignore[union-attr, return-value]
 
     def verify_op(self) -> None:
-        if self.result.type.view is not self.view.type:
-            raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")
+        if not isinstance(self.image.defining_op, MapAssembleOp):
+            raise VerifyError(f"expects a result of '{MapAssembleOp.name}'")
+        if self.result.type is not self.image.type.desc:
+            raise VerifyError(f"expects a result of {self.image.type.desc}, got {self.result.type}")
         if not isinstance(self.slot.defining_op, MapOpenOp):
             raise VerifyError(f"expects a result of '{MapOpenOp.name}'")
         if not 0 <= self.number.value < self.memory.maps.value:

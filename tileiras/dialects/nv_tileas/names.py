@@ -39,4 +39,5 @@ TMA_STORE_STAGE = "nv_tileas.async.tma_store_stage"
 DELAY = "nv_tileas.delay"
 
 MAP_MEMORY = "nv_tileas.map_memory."
-MAP_RESERVE, MAP_BUILD = f"{MAP_MEMORY}reserve", f"{MAP_MEMORY}build"
+MAP_RESERVE, MAP_OPEN = f"{MAP_MEMORY}reserve", f"{MAP_MEMORY}open"
+MAP_ASSEMBLE, MAP_BUILD = f"{MAP_MEMORY}assemble", f"{MAP_MEMORY}build"

@@ -84,8 +84,8 @@ FAMILIES: Mapping[str, str] = {
     "pipes.delays": "nv_tileas.delay",
     "pipes.grid": "nv_tileas.gdc_wait nv_tileas.gdc_launch_dependents nv_tileas.fence_alias",
     "pipes.map_memory":
-        "nv_tileas.map_memory.reserve nv_tileas.map_memory.open nv_tileas.map_memory.build "
-        "nv_tileas.map_memory.release",
+        "nv_tileas.map_memory.reserve nv_tileas.map_memory.assemble nv_tileas.map_memory.open "
+        "nv_tileas.map_memory.build nv_tileas.map_memory.release",
     "pipes.neighbors": "nv_tileas.neighbor_counter nv_tileas.is_same_tile",
     "pipes.pipes":
         "nv_tileas.async.pipeline.create_pipeline nv_tileas.async.pipeline.destroy_pipeline "

@@ -13,7 +13,14 @@ from typing import Any
 
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import llvm, nvvm, scf
-from tileiras.dialects.nv_tileas.map_memory import MAP_BYTES, MapBuildOp, MapOpenOp, MapReleaseOp, MapReserveOp
+from tileiras.dialects.nv_tileas.map_memory import (
+    MAP_BYTES,
+    MapAssembleOp,
+    MapBuildOp,
+    MapOpenOp,
+    MapReleaseOp,
+    MapReserveOp,
+)
 from tileiras.dialects.nv_tileas.tensor_maps import SWIZZLES, TmaDescType
 from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.dialects.nvvm.tensor_maps import ATOMICITY
@@ -123,31 +130,44 @@ def release(op: MapReleaseOp, args: Sequence[Value], lowering: FunctionLowering)
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
 
-def build(op: MapBuildOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    """The generic address of the map."""
-    emit, memory = lowering.emit, op.memory
-    slot = lowering.value(op.slot)
-    shared = lowering.buffer(op)
-    offset = emit.zext(emit.value(emit.mul(slot, memory.maps.value * MAP_BYTES)), i64)
-    place = emit.gep(emit.gep(_variable(memory, lowering), offset), op.number.value * MAP_BYTES)
-    generic = emit.insert(llvm.AddrSpaceCastOp(place, res=_GENERIC))
-    first_warp = emit.icmp("eq", uniform_warp(lowering), emit.integer(0)) if lowering.num_warps > 1 else None
-    with elected(lowering, first_warp):
+def assemble(op: MapAssembleOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    """The address of the map in shared memory."""
+    emit, shared = lowering.emit, lowering.buffer(op)
+    warp = 0 if op.warp is None else op.warp.value
+    with elected(lowering, _is_warp(warp, lowering)):
         if _follows_another(op, lowering):
             # All lanes have copied the map that was put together there before.
             emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
         with elected(lowering, emit.icmp("eq", emit.lane, emit.integer(0))):
             _put_together(op, shared, lowering)
-        # All lanes copy the map that one thread wrote.
-        emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
+        if op.warp is None:
+            # All lanes copy the map that one thread wrote.
+            emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
+    return shared
+
+
+def build(op: MapBuildOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    """The generic address of the map."""
+    emit, memory = lowering.emit, op.memory
+    slot, shared = lowering.value(op.slot), lowering.value(op.image)
+    offset = emit.zext(emit.value(emit.mul(slot, memory.maps.value * MAP_BYTES)), i64)
+    place = emit.gep(emit.gep(_variable(memory, lowering), offset), op.number.value * MAP_BYTES)
+    generic = emit.insert(llvm.AddrSpaceCastOp(place, res=_GENERIC))
+    with elected(lowering, _is_warp(0, lowering)):
         emit.insert(THREAD["tma.publish_descriptor"](place, shared))
         emit.insert(THREAD["tma.fence.descriptor"](generic))
     return generic
 
 
-def _follows_another(op: MapBuildOp, lowering: FunctionLowering) -> bool:
+def _is_warp(number: int, lowering: FunctionLowering) -> Value | None:
+    """Whether the thread is of a warp; None if there is one only."""
+    emit = lowering.emit
+    return emit.icmp("eq", uniform_warp(lowering), emit.integer(number)) if lowering.num_warps > 1 else None
+
+
+def _follows_another(op: MapAssembleOp, lowering: FunctionLowering) -> bool:
     """Whether a map, perhaps an earlier one of the operation itself, was put together in the same place before."""
-    first = next(each for each in lowering.func.walk() if isinstance(each, MapBuildOp) and each.offset is op.offset)
+    first = next(each for each in lowering.func.walk() if isinstance(each, MapAssembleOp) and each.offset is op.offset)
     return first is not op or any(isinstance(around, (scf.ForOp, scf.WhileOp)) for around in _around(op))
 
 
@@ -157,9 +177,9 @@ def _around(op: Operation) -> Iterator[Operation]:
         yield op
 
 
-def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> None:
+def _put_together(op: MapAssembleOp, shared: Value, lowering: FunctionLowering) -> None:
     """Emit zeros, and the replacement of every field of a map."""
-    emit, desc = lowering.emit, op.result.type
+    emit, desc = lowering.emit, op.result.type.desc
     zeros, width = emit.zeros(vector_of(i32, 4)), 16
     for offset in range(0, MAP_BYTES, width):
         emit.insert(llvm.StoreOp(zeros, emit.gep(shared, offset), alignment=min(width, AREA_ALIGNMENT)))
@@ -193,7 +213,7 @@ def _put_together(op: MapBuildOp, shared: Value, lowering: FunctionLowering) -> 
         emit.insert(THREAD["tma.replace_mode"](shared, field=StringAttr(field), value=value))
 
 
-def _memref(op: MapBuildOp) -> Any:
+def _memref(op: MapAssembleOp) -> Any:
     memref = memref_of(op.view)
     if memref is None:
         raise VerifyError("expects a view whose memref is known here")

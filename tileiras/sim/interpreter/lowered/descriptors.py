@@ -1,6 +1,6 @@
 """Descriptors of tensor maps: each is the view whose tiles it copies.
 
-`make_tma_desc` and `map_memory.build` have the view as an operand.  A descriptor that is an argument of the kernel is
+`make_tma_desc` and `map_memory.assemble` have the view as an operand.  A descriptor that is a kernel argument is
 filled by the host, as `nv_tileas.tensor_maps` specifies; the view is built from the other arguments by the same text.
 """
 
@@ -19,9 +19,14 @@ from .memory import tiles_of
 TENSOR_MAPS = "nv_tileas.tensor_maps"
 
 
-@as_only("make_tma_desc", "map_memory.build")
+@as_only("make_tma_desc", "map_memory.assemble")
 def make_tma_desc(machine: LoweredMachine, op: Any) -> TileView:
     return machine[op.view]
+
+
+@as_only("map_memory.build")
+def build(machine: LoweredMachine, op: Any) -> TileView:
+    return machine[op.image]
 
 
 @as_only("map_memory.reserve", "map_memory.open")
