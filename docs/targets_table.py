@@ -40,7 +40,7 @@ def rows() -> list[str]:
     """The lines of the table, one for each family of GPUs with the same instructions."""
     families: dict[str, list[str]] = {}
     for name in GPU_NAMES:
-        default, maps = ptx(name, "none"), ptx(name, "host")
+        default, maps = ptx(name, "auto"), ptx(name, "host")
         cells = []
         for feature, pattern in INSTRUCTIONS.values():
             used = "used" if re.search(pattern, default) else MAPS if re.search(pattern, maps) else "not yet"

@@ -18,6 +18,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.targets import occupancy, target
 
 SEEDS = (None, 0, 1, 2)
 BOX, MAP = "cp.async.bulk.tensor", "tensormap.cp_fenceproxy"
@@ -120,9 +121,12 @@ def test_a_slot_is_one_ctas_until_it_gives_it_back():
 
 
 def test_there_are_as_many_slots_as_there_can_be_ctas():
-    for warps, most in ((4, 132 * 16), (16, 132 * 4)):
-        text = compiled(matmul((128, 64, 32), "f16", steps=3).text, emit="tileas", num_warps=warps).text
-        assert int(re.search(r"slots = (\d+)", text)[1]) >= most
+    hopper = target("sm_90")
+    for tiles, warps in (((128, 64, 32), 4), ((128, 64, 32), 16), ((64, 32, 32), 4), ((256, 128, 64), 8)):
+        artifact = compiled(matmul(tiles, "f16", steps=3).text, emit="tileas", num_warps=warps)
+        shared = int(re.search(r"nv_tileas.shared_memory = (\d+)", artifact.text)[1])
+        most = 132 * occupancy(hopper, 32 * warps, 0, shared).ctas
+        assert most <= int(re.search(r"slots = (\d+)", artifact.text)[1]) < 4 * most
 
 
 def test_sizes_that_the_kernel_computes():

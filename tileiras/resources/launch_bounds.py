@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tileiras import resources
+from tileiras import resources, tensor_maps
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -55,6 +55,12 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         # Work that is not distributed over the CTAs must happen once.
         func.attributes[tileas.FIRST_CTA] = UnitAttr()
+    for op in func.body.blocks[0].operations:
+        if op.name == names.MAP_RESERVE:
+            slots = tensor_maps.device_maps.most_slots(
+                target, tileas.block_warps(func), func.attributes[tileas.SHARED_MEMORY].value
+            )
+            op.attributes["slots"] = IntegerAttr(slots, i32)
     least = least_ctas(func, target, engine)
     if least is not None:
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)

@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, VerifyError, i32
 from tileiras.resources.arena import program_around
-from tileiras.targets import Target
+from tileiras.targets import Target, occupancy
 from tileiras.targets.sm import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
     entry = func.body.blocks[0]
     start = Builder.at_start(entry)
     start.location = operations[0].location
-    reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(_slots(func, target), i32)))
+    slots = most_slots(target, func.kernel_spec.num_warps)
+    reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(slots, i32)))
     memory = reserve.results[0]
     first = next(op for op in entry.operations if any(op.is_ancestor_of(each) for each in operations))
     images = _assemble_early(func, operations, first)
@@ -96,9 +97,10 @@ def _assembled(op: MakeTmaDescOp, warp: IntegerAttr | None = None) -> tileas.Map
     return tileas.MapAssembleOp(op.view, warp=warp, result=tileas.MapImageType(op.result.type))
 
 
-def _slots(func: aa.FuncOp, target: Target) -> int:
-    """The most CTAs that can be resident at a time, so that no CTA waits for the slot of another."""
-    resident = min(target.ctas, target.threads // (WARP_SIZE * func.kernel_spec.num_warps))
+def most_slots(target: Target, warps: int, shared: int = 0) -> int:
+    """The most CTAs of so many warps and bytes of shared memory that can be resident at a time, so that no CTA waits
+    for the slot of another: one of its own cluster might wait for it."""
+    resident = occupancy(target, WARP_SIZE * warps, 0, shared).ctas
     return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
 
 
