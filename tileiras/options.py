@@ -96,7 +96,7 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("tensor-maps", str, "auto",
                "creator of tensor maps for copies in boxes: the host (hidden parameters), the device, or none; auto: "
-               "the device on targets with tensor memory",
+               "the device for kernels with dots into tensor memory",
                ("auto", "none", "host", "device")),
         Option("deterministic", str, "any",
                "require: a kernel whose results may differ from run to run is an error, located at the cause",

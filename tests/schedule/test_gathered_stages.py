@@ -63,7 +63,7 @@ def gathered_product(tiles=(128, 64, 64), steps=9, table=300, latency: int | Non
 
 
 def stages(kernel: Kernel, gpu_name: str, **options) -> int:
-    module = kernel.after("tileas-generate-schedule", gpu_name, **{**RAMPS, **options})
+    module = kernel.after("tileas-generate-schedule", gpu_name, **{**RAMPS, "tensor_maps": "none", **options})
     (loop,) = operations(module, scf.ForOp)
     return loop.attributes[tileas.LOOP_SCHEDULE].stages
 
@@ -76,7 +76,7 @@ def stages(kernel: Kernel, gpu_name: str, **options) -> int:
 def test_as_many_as_leave_an_sm_its_ctas(tiles, gpu_name, number):
     kernel = gathered_product(tiles)
     assert stages(kernel, gpu_name) == number
-    for maps in ("none", "host"):
+    for maps in ("none", "host", "auto"):
         kernel.check(gpu_name, tensor_maps=maps)
 
 

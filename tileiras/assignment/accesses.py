@@ -78,9 +78,10 @@ def assign_load_store_layouts(
             op.attributes["atom"] = tileas.CopyAtomAttr(atom.name, vector_size)
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
-    if tensor_maps != "none" and target.has("tma") and (tensor_maps == "host" or target.has("tensormap_replace")):
+    creator = analysis.tensor_map_rules.map_creator(tensor_maps, func, target)
+    if creator != "none" and target.has("tma") and (creator == "host" or target.has("tensormap_replace")):
         tile_accesses = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
-        _choose_tensor_maps(func, tile_accesses, engine, tensor_maps == "host", target)
+        _choose_tensor_maps(func, tile_accesses, engine, creator == "host", target)
 
 
 def _choose_tensor_maps(

@@ -113,7 +113,7 @@ def pair_dots(
 ) -> bool:
     """Make the dots into tensor memory of a function of nv_tileas, which have their atoms, dots of pairs of CTAs, in
     place, and return whether they are; a remark reports it, or the reason.  `tensor_maps`: the component that makes
-    tensor maps, "host", "device", or "none"; `agents`: whether warps may run programs of their own."""
+    tensor maps, "host", "device", "auto" or "none"; `agents`: whether warps may run programs of their own."""
     ranks: list[Any] = [op for op in func.walk() if isinstance(op, tileas.GetCtaRankOp)]
     dots: list[Any] = [op for op in func.walk() if is_of_tensor_memory(op)]
     if tileas.PAIRS_OF in func.attributes and dots:

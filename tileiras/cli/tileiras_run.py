@@ -318,7 +318,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tensor-maps", choices=lookup("tensor-maps").choices, default=lookup("tensor-maps").default,
         help="creator of the tensor maps of copies; host: created for the launch; auto, the default as in every "
-        "command: the device on targets with tensor memory",
+        "command: the device for kernels with dots into tensor memory",
     )
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N",
                         help="print argument N, from 0, after the launch")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tileiras import resources, tensor_maps
+from tileiras import resources
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -57,13 +57,22 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
         func.attributes[tileas.FIRST_CTA] = UnitAttr()
     for op in func.body.blocks[0].operations:
         if op.name == names.MAP_RESERVE:
-            slots = tensor_maps.device_maps.most_slots(
-                target, tileas.block_warps(func), func.attributes[tileas.SHARED_MEMORY].value
-            )
+            slots = map_slots(target, tileas.block_warps(func), func.attributes[tileas.SHARED_MEMORY].value)
             op.attributes["slots"] = IntegerAttr(slots, i32)
     least = least_ctas(func, target, engine)
     if least is not None:
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
+
+
+MOST_SMS = 256
+"""The most SMs of a GPU, with room above the 192 of the largest (sm_120's full GB202)."""
+
+
+def map_slots(target: Target, warps: int, shared: int = 0) -> int:
+    """The most CTAs of so many warps and bytes of shared memory that can be resident at a time, so that no CTA waits
+    for the slot of another: one of its own cluster might wait for it."""
+    resident = occupancy(target, WARP_SIZE * warps, 0, shared).ctas
+    return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
 
 
 def least_ctas(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> int | None:

@@ -45,6 +45,8 @@ class RoundInBoxes(FunctionPass):
         by_host = self.tensor_maps == "host"
         if not gpu.has("tma") or self.tensor_maps == "none" or not (by_host or gpu.has("tensormap_replace")):
             return
+        if self.tensor_maps == "auto" and not gpu.has("tcgen05"):
+            return
         if any(isinstance(op, tileas.FpToFpOp) and element_type_of(op.result.type) is tf32 for op in func.walk()):
             round_in_boxes(func, by_host)
 

@@ -24,7 +24,6 @@ from tileiras.passes import PASSES, lookup_pass
 from tileiras.schedule.strategy import SCHEDULED, Loads, Strategy
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets import target
 
 AGENT_VERIFIER = "tileaa-agent-verifier"
 
@@ -267,23 +266,10 @@ def _agent_verifier(options: StageOptions) -> Pass:
 def _option_values(options: StageOptions, strategy: Strategy) -> dict[str, Any]:
     """Option of passes -> its value, for all passes that have it."""
     values = {
-        "compute_capability": options.gpu_name, "num_warps": options.num_warps, "tensor_maps": creator_of_maps(options),
+        "compute_capability": options.gpu_name, "num_warps": options.num_warps, "tensor_maps": options.tensor_maps,
         "strategy": strategy, "warpgroups": options.opt_level >= SCHEDULED,
     }  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
-
-
-def creator_of_maps(options: StageOptions) -> str:
-    """"host", "device" or "none".
-
-    By default the kernel builds the maps of operands of tensor memory, under which no launcher need fill a parameter:
-    threads that copy them take 1.9 of the reference compiler's time over the products of `bench code` on B200, boxes of
-    such maps 0.8.  Elsewhere copies by threads lose less than the maps cost (H200: 0.68 and 0.77).
-    """
-    if options.tensor_maps != "auto":
-        return str(options.tensor_maps)
-    gpu = target(options.gpu_name)
-    return "device" if gpu.has("tcgen05") and gpu.has("tensormap_replace") else "none"
 
 
 def explained(options: StageOptions) -> list[tuple[str, str]]:

@@ -39,10 +39,10 @@ class AttachTmaDescArgs(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
             try:
-                if self.tensor_maps == "device":
-                    tensor_maps.device_maps.build_maps(func, gpu)
-                else:
+                if self.tensor_maps == "host":
                     attach_arguments(func)
+                else:
+                    tensor_maps.device_maps.build_maps(func, gpu)
             except VerifyError as error:
                 context.engine.error(error.location or func.location, f"'{names.MAKE_TMA_DESC}' op {error.message}")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tileiras import analysis
+from tileiras import analysis, resources
 from tileiras.analysis.tensor_map_rules import memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -22,15 +22,10 @@ from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp, TmaDescType
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Region, Value, VerifyError, i32
 from tileiras.resources.arena import program_around
-from tileiras.targets import Target, occupancy
-from tileiras.targets.sm import WARP_SIZE
+from tileiras.targets import Target
 
 if TYPE_CHECKING:
     from tileiras.analysis.pipes import PipeUses
-
-MOST_SMS = 256
-"""The most SMs of a GPU, with room above the 192 of the largest (sm_120's full GB202)."""
-
 
 def build_maps(func: aa.FuncOp, target: Target) -> None:
     """Make the kernel build the descriptors of a function of nv_tileas, in place; one for all equal ones of a program.
@@ -44,7 +39,7 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
     entry = func.body.blocks[0]
     start = Builder.at_start(entry)
     start.location = operations[0].location
-    slots = most_slots(target, func.kernel_spec.num_warps)
+    slots = resources.launch_bounds.map_slots(target, func.kernel_spec.num_warps)
     reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(slots, i32)))
     memory = reserve.results[0]
     first = next(op for op in entry.operations if any(op.is_ancestor_of(each) for each in operations))
@@ -95,13 +90,6 @@ def _assemble_early(
 
 def _assembled(op: MakeTmaDescOp, warp: IntegerAttr | None = None) -> tileas.MapAssembleOp:
     return tileas.MapAssembleOp(op.view, warp=warp, result=tileas.MapImageType(op.result.type))
-
-
-def most_slots(target: Target, warps: int, shared: int = 0) -> int:
-    """The most CTAs of so many warps and bytes of shared memory that can be resident at a time, so that no CTA waits
-    for the slot of another: one of its own cluster might wait for it."""
-    resident = occupancy(target, WARP_SIZE * warps, 0, shared).ctas
-    return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
 
 
 def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:

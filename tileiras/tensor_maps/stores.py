@@ -77,7 +77,7 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
-            store_in_boxes(func, gpu, context.engine, self.tensor_maps == "device")
+            store_in_boxes(func, gpu, context.engine, self.tensor_maps != "host")
 
 
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, by_device: bool = False) -> None:

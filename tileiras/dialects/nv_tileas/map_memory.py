@@ -3,7 +3,7 @@
     %m = nv_tileas.map_memory.reserve {maps = 2 : i32, slots = 4096 : i32}   takes one of the slots for this CTA
     %i = nv_tileas.map_memory.assemble %view {warp = 1 : i32} : !view -> !nv_tileas.map_image<!nv_tileas.tma_desc<...>>
     %s = nv_tileas.map_memory.open %m                                        its number, read by all threads
-    %d = nv_tileas.map_memory.build %i in %s {number = 0 : i32} : !nv_tileas.map_image<...>
+    %d = nv_tileas.map_memory.build %i in %s {number = 0 : i32} : !nv_tileas.map_image<...> -> !nv_tileas.tma_desc<...>
     nv_tileas.map_memory.release %m, %s                                      frees the slot for other CTAs
 
 Copies read maps from global memory only (PTX ISA, "cp.async.bulk.tensor": `.param`, `.const` or `.global`). CTAs of one
