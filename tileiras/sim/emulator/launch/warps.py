@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CLUSTER_BARRIER = 100
 #: Barrier number of threads that wait for something else than a barrier (see `waits`).
 WAITING = 101
+#: SMs that the blocks of a launch are dealt to in turn, as many as an H100 has.
+SMS = 132
 #: Block numbers of waiting threads and of exited threads.
 PARKED = 2**31 - 2
 DEAD = 2**31 - 1
@@ -148,8 +150,8 @@ class WarpGroup:
             "%laneid": self.lane,
             "%warpid": self.thread // 32,
             "%nwarpid": warps,
-            "%smid": 0,
-            "%nsmid": 1,
+            "%smid": (ctaid[0] + launch.grid[0] * (ctaid[1] + launch.grid[1] * ctaid[2])) % SMS,
+            "%nsmid": SMS,
             "%gridid": 1,
             "%lanemask_eq": bit,
             "%lanemask_lt": below,
