@@ -103,8 +103,8 @@ def _programs(op: MakeTmaDescOp) -> dict[Block | None, list[Operation]]:
 def _start_of(
     program: Block | None, op: MakeTmaDescOp, slot: Value, last: dict[Block | None, Operation]
 ) -> Builder:
-    """The place where a map is built: as early as a program has the view and the slot's number, behind the maps that
-    are built there already, the `last` of which is given by program."""
+    """The place where a map is built: as early as a program has the view and the slot's number, after the `last` map
+    built at the program's start."""
     view, opened = op.view.defining_op, slot.defining_op
     assert view is not None and opened is not None, "a view whose memref is known is made by an operation"
     if program_around(view) is program and not (view.parent is opened.parent and view.is_before_in_block(opened)):
