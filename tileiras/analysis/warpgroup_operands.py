@@ -29,23 +29,20 @@ def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
     assert isinstance(atom.c, Fragment), "accumulators are in registers"
     sides = (("A", a, 1), ("B", b, 0))
     (first, rows, along_rows), (second, columns, along_columns) = sides[::-1] if exchanged else sides
-    places = _places_of_rows(seen, atom.c)
+    places = _places_of_rows(atom.c, None if is_in_shared(rows) else seen)
     if not _is_repeated(seen, atom.c, places, whole=True):
         return f"the layout of C does not have the fragments of atom '{name}'"
     if not is_in_shared(columns):
         return f"atom '{name}' takes {second} from shared memory"
     if is_in_shared(rows):
-        wrong = _shared_error(first, rows, along_rows, atom, isinstance(atom.a, Fragment), places)
+        wrong = _shared_error(first, rows, along_rows, atom, isinstance(atom.a, Fragment))
     else:
         wrong = _register_error(first, rows, seen, atom, exchanged, places)
     return wrong or _shared_error(second, columns, along_columns, atom)
 
 
-def _shared_error(
-    operand: str, type: TensorType, k_axis: int, atom: MmaAtom, in_registers: bool = False, places: _Places | None = None
-) -> str:
-    """`in_registers`: whether the atom takes the operand there; `places`: of the instruction's rows, which it has in
-    shared memory as well."""
+def _shared_error(operand: str, type: TensorType, k_axis: int, atom: MmaAtom, in_registers: bool = False) -> str:
+    """`in_registers`: whether the atom takes the operand there."""
     result = describe(layout_of(type), k_axis, type.element_type.width)
     if result is None:
         return f"no matrix descriptor describes the layout of {operand}"
@@ -53,8 +50,6 @@ def _shared_error(
         return f"atom '{atom.name}' takes {operand} from registers"
     if result.major not in atom.b.majors:  # type: ignore[union-attr]
         return f"K is not contiguous in {operand}, as atom '{atom.name}' takes it"
-    if any(row != place for row, place in (places or {}).items()):
-        return f"the rows of C have another order than those of {operand} in shared memory"
     return ""
 
 
@@ -74,17 +69,16 @@ def _register_error(
 
 
 _Places = dict[int, int]
-"""The rows of a tile that an instruction's first row, and each next power of two, is."""
+"""The row of a tile that each row of an instruction is whose number is a power of two."""
 
 
-def _places_of_rows(layout: LinearLayout, fragment: Fragment) -> _Places:
-    """Where the rows of a fragment lie in the tile: an instruction multiplies them in any order, the same for A and
-    C."""
+def _places_of_rows(fragment: Fragment, accumulator: LinearLayout | None) -> _Places:
+    """Where the rows of a fragment lie in the tile: as a descriptor gives them, or, with A in registers, in any order
+    that the accumulator has as well."""
     result = {}
     for dim, own in fragment.bases.items():
-        for basis, vector in zip(own, layout.bases(dim)):
-            if basis[0] and not basis[1]:
-                result[basis[0]] = layout.coordinates(vector)[0]
+        vectors = own if accumulator is None else map(accumulator.coordinates, accumulator.bases(dim))
+        result.update({basis[0]: vector[0] for basis, vector in zip(own, vectors) if basis[0]})
     return result
 
 

@@ -106,7 +106,7 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
         (first, rows), (second, columns) = sides[::-1] if self.exchanged is not None else sides
         if not _is_in_shared(columns):
             raise VerifyError(f"expects {second} in shared memory")
-        if not isinstance(rows.type, InFlightType) and not _is_in_shared(rows):
+        if not _is_in_shared(rows) and not isinstance(rows.type, InFlightType):
             raise VerifyError(f"expects {first} in shared memory or in flight")
         (*_, m, k), (*_, depth, n), accumulator = self.a_tile.shape, self.b_tile.shape, self.c.type.tile.shape
         if k != depth or accumulator[-2:] != (m, n):
