@@ -3,8 +3,9 @@
 B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers if it is
 computed from registers of the thread, from the result of another dot, or element by element from a loaded tile, and
 if it stays there for a loop (`kept_operands.py`).  The contiguous dimension in shared memory is that in global memory,
-so that copies of 16 bytes fill it; elements of other widths than 16 bits, which wgmma takes only where K is contiguous,
-go through registers otherwise.
+so that copies of 16 bytes fill it.  wgmma takes elements of other widths than 16 bits only where K is contiguous.
+Where it is not, those of 32 bits are A in registers, with rows in the order in which threads read them there
+(`layout/contiguous_rows.py`); if they are B, the operands are exchanged.  All others are stored transposed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tileiras.resources.limits import registers_for_tiles
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
-from .chained_dots import comes_from_dot
+from .chained_dots import comes_from_dot, is_chained
 from .exchanged_dots import ExchangedDots
 from .kept_operands import is_kept
 from .operand_origins import Origin, Origins, major
@@ -95,9 +96,9 @@ class WarpgroupDots:
         return self._plan(op, exchanged, why)
 
     def _stores_only_b(self, op: aa.DotOp) -> bool:
-        """Whether threads would transpose B in shared memory, of an operation that takes A there as it is loaded."""
+        """Whether threads would have to store B, transposed, of a dot that takes A as copies lay it."""
         a, b = self._origins.of(op.a), self._origins.of(op.b)
-        return a is not None and a.copied and a.axis == 1 and _has_contiguous_rows(op.b, b, 0)
+        return a is not None and a.copied and a.axis == 1 and _has_contiguous_rows(op, op.b, b, 0)
 
     def _operand_layouts(self, op: aa.Dot) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts in which a dot takes A and B; None if warpgroups do not execute it."""
@@ -121,7 +122,7 @@ class WarpgroupDots:
         bits = op.a.type.element_type.width
         sides = [(op.a, self._origins.of(op.a), 1), (op.b, self._origins.of(op.b), 0)]
         first = 1 if exchanged else 0
-        along_rows = _has_contiguous_rows(*sides[first])
+        along_rows = _has_contiguous_rows(op, *sides[first])
         if shape.groups[1] == 1 and (along_rows or not exchanged and self._in_registers(op, sides[0][1], columns)):
             atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
             assert atom is not None, "each row stands for A in both places"
@@ -174,10 +175,13 @@ class WarpgroupDots:
         return not origin.copied or is_kept(op, columns, self._num_warps, self._ctas)
 
 
-def _has_contiguous_rows(operand: Value, origin: Origin | None, k_axis: int) -> bool:
+def _has_contiguous_rows(op: aa.DotOp, operand: Value, origin: Origin | None, k_axis: int) -> bool:
     """Whether an operand of 32-bit elements, which instructions take from shared memory only where K is contiguous, is
     loaded with the other dimension contiguous: as A of the instruction threads can read it in vectors.
 
-    A register has several smaller elements along K, which would have to be gathered into it.
+    A register has several smaller elements along K, which would have to be gathered into it.  A result that is a factor
+    of another dot has the rows of its instructions in their own order.
     """
-    return operand.type.element_type.width == WORD_BITS and origin is not None and origin.axis != k_axis
+    if operand.type.element_type.width != WORD_BITS or is_chained(op):
+        return False
+    return origin is not None and origin.axis != k_axis
