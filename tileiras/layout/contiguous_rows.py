@@ -53,11 +53,11 @@ def with_rows(layout: LinearLayout, order: tuple[int, ...]) -> LinearLayout:
     """A layout of [rows, columns] with this bit of the row's number in the tile for each bit of its own."""
     shift = layout.dim_shift(0)
 
-    def moved(vector: int) -> int:
+    def in_tile(vector: int) -> int:
         row, column = layout.coordinates(vector)
         return column | sum(1 << shift + place for bit, place in enumerate(order) if row >> bit & 1)
 
-    return layout.map_bases(moved)
+    return layout.map_bases(in_tile)
 
 
 def _row_bits(layout: LinearLayout, dim: str) -> list[int]:
