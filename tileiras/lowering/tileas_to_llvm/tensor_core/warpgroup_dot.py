@@ -209,7 +209,7 @@ def dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowering) 
             return _Shared(args[number], old, k_axis, accumulator, lowering)
         return _Registers(args[number], old, k_axis, atom, lowering)
 
-    a, b = side(0, 1), side(1, 0)
+    b, a = side(1, 0), side(0, 1)
 
     def operands(row: int, column: int, along: range) -> tuple[_Operand, _Operand]:
         first, second = _operand(a, row, along), _operand(b, column, along)
