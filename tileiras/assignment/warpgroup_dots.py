@@ -134,15 +134,15 @@ class WarpgroupDots:
         majors: tuple[Major, ...] = ("k", "mn") if bits == 16 else ("k",)
         turn = (1, 0) if exchanged else (0, 1)
         try:
-            layouts = [
+            a, b = (
                 fragment.permute(turn) if fragment is not None and number == first
                 else matrix_layout(value.type.shape, k_axis, bits, major(origin, k_axis, majors) or "k")
                 for number, (value, origin, k_axis) in enumerate(sides)
-            ]  # fmt: skip
+            )  # fmt: skip
         except NoDescriptor as error:
             why.append(error.reason)
             return None
-        return WarpgroupPlan(atom, *layouts, accumulator.permute(turn), exchanged)
+        return WarpgroupPlan(atom, a, b, accumulator.permute(turn), exchanged)
 
     def _shape(self, op: aa.DotOp, exchanged: bool, why: list[Reason]) -> Shape | None:
         """The sizes of a dot as the instruction sees them; None when it has no such form."""
