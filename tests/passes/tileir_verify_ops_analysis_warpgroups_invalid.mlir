@@ -80,6 +80,36 @@ builtin.module {
 
 // -----
 
+// With A in registers, the rows of an instruction have any order that C has as well; of an exchanged dot, A is B.
+
+#acc = #nv_tileas.linear<register = [[0, 1], [1, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [2, 0], [16, 0], [4, 0]], warp = [[8, 0], [32, 0]]>
+#frag = #nv_tileas.linear<register = [[1, 0], [0, 4]], lane = [[0, 1], [0, 2], [2, 0], [16, 0], [4, 0]], warp = [[8, 0], [32, 0]]>
+#turned_acc = #nv_tileas.linear<register = [[1, 0], [0, 1], [8, 0], [16, 0], [32, 0]], lane = [[2, 0], [4, 0], [0, 2], [0, 16], [0, 4]], warp = [[0, 8], [0, 32]]>
+#turned_frag = #nv_tileas.linear<register = [[0, 1], [4, 0]], lane = [[1, 0], [2, 0], [0, 2], [0, 16], [0, 4]], warp = [[0, 8], [0, 32]]>
+#other_frag = #nv_tileas.linear<register = [[0, 1], [4, 0]], lane = [[1, 0], [2, 0], [0, 16], [0, 2], [0, 4]], warp = [[0, 8], [0, 32]]>
+#a = #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [1, 0], [2, 0], [4, 4], [8, 0], [16, 0], [32, 0]]>
+#b = #nv_tileas.shared<offset = [[1, 0], [2, 0], [4, 0], [0, 1], [0, 2], [4, 4], [0, 8], [0, 16], [0, 32]]>
+#spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>
+
+builtin.module {
+  nv_tileaa.func @orders(%a: tensor<64x8xtf32, #a>, %b: tensor<8x64xtf32, #b>) attributes {kernel_spec = #spec, target_spec = "sm_90"} {
+    %f = nv_tileas.async.create_none : !nv_tileas.in_flight<tensor<64x64xf32, #acc>>
+    %t = nv_tileas.async.create_none : !nv_tileas.in_flight<tensor<64x64xf32, #turned_acc>>
+    %x = nv_tileas.async.create_none : !nv_tileas.in_flight<tensor<64x8xtf32, #frag>>
+    %y = nv_tileas.async.create_none : !nv_tileas.in_flight<tensor<8x64xtf32, #turned_frag>>
+    %z = nv_tileas.async.create_none : !nv_tileas.in_flight<tensor<8x64xtf32, #other_frag>>
+    %0 = nv_tileas.async.dot %x, %b, %f {atom = #nv_tileas.mma_atom<"wgmma_m64n64k8_f32_tf32_tf32_rs">} : !nv_tileas.in_flight<tensor<64x8xtf32, #frag>>, tensor<8x64xtf32, #b> -> !nv_tileas.in_flight<tensor<64x64xf32, #acc>>
+    %1 = nv_tileas.async.dot %a, %y, %t {atom = #nv_tileas.mma_atom<"wgmma_m64n64k8_f32_tf32_tf32_rs">, exchanged} : tensor<64x8xtf32, #a>, !nv_tileas.in_flight<tensor<8x64xtf32, #turned_frag>> -> !nv_tileas.in_flight<tensor<64x64xf32, #turned_acc>>
+    // expected-error @below {{the layout of B does not have the fragments of atom 'wgmma_m64n64k8_f32_tf32_tf32_rs'}}
+    %2 = nv_tileas.async.dot %a, %z, %t {atom = #nv_tileas.mma_atom<"wgmma_m64n64k8_f32_tf32_tf32_rs">, exchanged} : tensor<64x8xtf32, #a>, !nv_tileas.in_flight<tensor<8x64xtf32, #other_frag>> -> !nv_tileas.in_flight<tensor<64x64xf32, #turned_acc>>
+    // expected-error @below {{the layout of C does not have the fragments of atom 'wgmma_m64n64k8_f32_tf32_tf32_ss'}}
+    %3 = nv_tileas.async.dot %a, %b, %f {atom = #nv_tileas.mma_atom<"wgmma_m64n64k8_f32_tf32_tf32_ss">} : tensor<64x8xtf32, #a>, tensor<8x64xtf32, #b> -> !nv_tileas.in_flight<tensor<64x64xf32, #acc>>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
 #acc = #nv_tileas.linear<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
 #spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>
 
@@ -87,6 +117,20 @@ builtin.module {
   nv_tileaa.func @groups(%f: !nv_tileas.in_flight<tensor<64x64xf32, #acc>>) attributes {kernel_spec = #spec, target_spec = "sm_90"} {
     // expected-error @below {{'nv_tileas.async.future_wait' op expects a number of groups as i32, from 0 to 7}}
     %0 = nv_tileas.async.future_wait %f {pending = 8 : i32} : (!nv_tileas.in_flight<tensor<64x64xf32, #acc>>) -> tensor<64x64xf32, #acc>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+#acc = #nv_tileas.linear<register = [[1, 0], [0, 8], [8, 0], [16, 0], [32, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]], warp = [[0, 16], [0, 32]]>
+#a = #nv_tileas.linear<register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>
+#spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>
+
+builtin.module {
+  nv_tileaa.func @kept_exchanged(%f: !nv_tileas.in_flight<tensor<64x64xf32, #acc>>, %a: !nv_tileas.in_flight<tensor<64x16xf16, #a>>, %b: tensor<16x64xf16>) attributes {kernel_spec = #spec, target_spec = "sm_90"} {
+    // expected-error @below {{'nv_tileas.async.dot' op expects A in shared memory}}
+    %0 = nv_tileas.async.dot %a, %b, %f {atom = #nv_tileas.mma_atom<"wgmma_m64n64k16_f32_f16_f16_ss">, exchanged} : !nv_tileas.in_flight<tensor<64x16xf16, #a>>, tensor<16x64xf16> -> !nv_tileas.in_flight<tensor<64x64xf32, #acc>>
     nv_tileaa.return
   }
 }

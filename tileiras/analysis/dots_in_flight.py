@@ -55,7 +55,8 @@ def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
         if any(is_of_warpgroups(user) and user.promoted is not None for user in loop.iter_args[number].users):
             continue
         awaited = tileas.AWAITED_NEXT in op.attributes
-        if awaited or all(is_in_shared(each.a.type) or _needs_dot(each.a, block) for each in chain_of(op)):
+        first = [tileas.instruction_a(each) for each in chain_of(op)]
+        if awaited or all(is_in_shared(tile.type) or _needs_dot(tile, block) for tile in first):
             result[number] = op
     return result
 

@@ -20,7 +20,7 @@ _ANY = frozenset(range(64))
 
 TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
     "nv_tileas.dot": {"shared": _DOT_OPERANDS},
-    "nv_tileas.async.dot": {"shared": _DOT_OPERANDS, "in flight": frozenset((0, 2))},
+    "nv_tileas.async.dot": {"shared": _DOT_OPERANDS, "in flight": frozenset((0, 1, 2))},
     "nv_tileas.block_scaled_mma": {"shared": frozenset((0, 1, 3, 4))},
     "nv_tileas.tensor_memory.dot": {"shared": frozenset((0, 1, 4, 5))},
     "nv_tileas.async.future_wait": {"in flight": _ANY},

@@ -13,7 +13,7 @@ from tileiras.targets import Fragment, MmaAtom, product_types
 def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
     """The error in a dot that warpgroups execute, asynchronous or not; empty if correct."""
     under_way = isinstance(op, tileas.AsyncDotOp)
-    a, b = (op.a_tile if under_way else op.a.type), op.b.type
+    a, b = (op.a_tile, op.b_tile) if under_way else (op.a.type, op.b.type)
     c = op.c.type.tile if under_way else op.c.type
     exchanged = op.exchanged is not None
     name = atom.name
@@ -27,50 +27,71 @@ def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
     accumulator = layout_of(c)
     seen = accumulator.permute((1, 0)) if exchanged else accumulator
     assert isinstance(atom.c, Fragment), "accumulators are in registers"
-    if not _is_repeated(seen, atom.c, whole=True):
+    sides = (("A", a, 1), ("B", b, 0))
+    (first, rows, along_rows), (second, columns, along_columns) = sides[::-1] if exchanged else sides
+    places = _places_of_rows(atom.c, None if is_in_shared(rows) else seen)
+    if not _is_repeated(seen, atom.c, places, whole=True):
         return f"the layout of C does not have the fragments of atom '{name}'"
-    for operand, type, k_axis in (("A", a, 1), ("B", b, 0)):
-        if is_in_shared(type):
-            wrong = _shared_error(operand, type, k_axis, atom)
-        else:
-            wrong = _register_error(operand, type, accumulator, atom, exchanged)
-        if wrong:
-            return wrong
-    return ""
+    if not is_in_shared(columns):
+        return f"atom '{name}' takes {second} from shared memory"
+    if is_in_shared(rows):
+        wrong = _shared_error(first, rows, along_rows, atom, isinstance(atom.a, Fragment))
+    else:
+        wrong = _register_error(first, rows, seen, atom, exchanged, places)
+    return wrong or _shared_error(second, columns, along_columns, atom)
 
 
-def _shared_error(operand: str, type: TensorType, k_axis: int, atom: MmaAtom) -> str:
+def _shared_error(operand: str, type: TensorType, k_axis: int, atom: MmaAtom, in_registers: bool = False) -> str:
+    """`in_registers`: whether the atom takes the operand there."""
     result = describe(layout_of(type), k_axis, type.element_type.width)
     if result is None:
         return f"no matrix descriptor describes the layout of {operand}"
-    if operand == "A" and isinstance(atom.a, Fragment):
-        return f"atom '{atom.name}' takes A from registers"
+    if in_registers:
+        return f"atom '{atom.name}' takes {operand} from registers"
     if result.major not in atom.b.majors:  # type: ignore[union-attr]
         return f"K is not contiguous in {operand}, as atom '{atom.name}' takes it"
     return ""
 
 
-def _register_error(operand: str, type: TensorType, accumulator: LinearLayout, atom: MmaAtom, exchanged: bool) -> str:
-    if operand != "A" or exchanged or not isinstance(atom.a, Fragment):
+def _register_error(
+    operand: str, type: TensorType, accumulator: LinearLayout, atom: MmaAtom, exchanged: bool, places: _Places
+) -> str:
+    """`accumulator`: the result's layout as the instruction sees it."""
+    if not isinstance(atom.a, Fragment):
         return f"atom '{atom.name}' takes {operand} from shared memory"
-    layout = layout_of(type)
-    if not _is_repeated(layout, atom.a, whole=False):
-        return f"the layout of A does not have the fragments of atom '{atom.name}'"
+    layout = layout_of(type).permute((1, 0)) if exchanged else layout_of(type)
+    if not _is_repeated(layout, atom.a, places, whole=False):
+        return f"the layout of {operand} does not have the fragments of atom '{atom.name}'"
     rows = [accumulator.coordinates(vector)[0] for vector in accumulator.bases("warp")]
     if [layout.coordinates(vector)[0] for vector in layout.bases("warp")] != rows:
-        return "a warp does not have the rows of A that its part of the result takes"
+        return f"a warp does not have the rows of {operand} that its part of the result takes"
     return ""
 
 
-def _is_repeated(layout: LinearLayout, fragment: Fragment, whole: bool) -> bool:
-    """Whether a layout is a fragment's, repeated over the tile: the fragment's own bases come first, and the others are
-    multiples of its sizes; `whole`: without replicas."""
+_Places = dict[int, int]
+"""The row of a tile that each row of an instruction is whose number is a power of two."""
+
+
+def _places_of_rows(fragment: Fragment, accumulator: LinearLayout | None) -> _Places:
+    """Where the rows of a fragment lie in the tile: as a descriptor gives them, or, with A in registers, in any order
+    that the accumulator has as well."""
+    result = {}
+    for dim, own in fragment.bases.items():
+        vectors = own if accumulator is None else map(accumulator.coordinates, accumulator.bases(dim))
+        result.update({basis[0]: vector[0] for basis, vector in zip(own, vectors) if basis[0]})
+    return result
+
+
+def _is_repeated(layout: LinearLayout, fragment: Fragment, places: _Places, whole: bool) -> bool:
+    """Whether a layout is a fragment's, repeated over the tile: the fragment's own bases come first, with its rows in
+    their places, and the others are other rows, or multiples of its columns; `whole`: without replicas."""
+    occupied = sum(places.values())
     for dim in ("register", "lane", "warp"):
-        own = [layout.flatten(basis) for basis in fragment.bases[dim]]
+        own = [layout.flatten((places.get(row, 0), column)) for row, column in fragment.bases[dim]]
         bases = layout.bases(dim)
         if list(bases[: len(own)]) != own:
             return False
-        for vector in bases[len(own) :]:
-            if any(at % size for at, size in zip(layout.coordinates(vector), fragment.shape)):
+        for row, column in map(layout.coordinates, bases[len(own) :]):
+            if row & occupied or column % fragment.shape[1]:
                 return False
     return layout.is_surjective and (layout.is_injective or not whole)

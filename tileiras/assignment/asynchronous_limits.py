@@ -141,8 +141,9 @@ def registers_of_warpgroups(dots: Iterable[aa.Dot], plans: DotPlans, threads: in
         for dot in group:
             registers = _registers(dot.result, threads)
             added, value = (added, max(value, registers)) if is_zero(dot.c) else (added + registers, value)
-            if isinstance(mma_atom(plans.plan(dot).atom).a, Fragment) and is_chained(dot):
-                operand = max(operand, _registers(dot.a, threads))
+            plan = plans.plan(dot)
+            if isinstance(mma_atom(plan.atom).a, Fragment) and is_chained(dot):
+                operand = max(operand, _registers(dot.b if plan.exchanged else dot.a, threads))
         most = max(most, added + value + operand)
     return most
 

@@ -3,21 +3,25 @@
 B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers if it is
 computed from registers of the thread, from the result of another dot, or element by element from a loaded tile, and
 if it stays there for a loop (`kept_operands.py`).  The contiguous dimension in shared memory is that in global memory,
-so that copies of 16 bytes fill it; elements of other widths than 16 bits, which wgmma takes only where K is contiguous,
-go through registers otherwise.
+so that copies of 16 bytes fill it.  wgmma takes elements of other widths than 16 bits only where K is contiguous.
+Where it is not, those of 32 bits are A in registers, with rows in the order in which threads read them there
+(`layout/contiguous_rows.py`); if they are B, the operands are exchanged.  All others are stored transposed.
 """
 
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
+from tileiras.layout.contiguous_rows import contiguous_rows, with_rows
+from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.matrix_descriptor import Major, NoDescriptor, matrix_layout
 from tileiras.reasons import Reason
 from tileiras.resources.limits import registers_for_tiles
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
-from .chained_dots import comes_from_dot
+from .chained_dots import comes_from_dot, is_chained
 from .exchanged_dots import ExchangedDots
 from .kept_operands import is_kept
 from .operand_origins import Origin, Origins, major
@@ -32,6 +36,9 @@ WARPS = 4
 
 MOST_COLUMNS, FEWEST_COLUMNS = 256, 8
 """PTX ISA, "Matrix Shape" of wgmma."""
+
+WORD_BITS = 32
+"""Bits of a register."""
 
 MOST_ACCUMULATORS = 192
 """Registers of a thread for an accumulator: ptxas serializes the instructions of a larger one (message C7511)."""
@@ -81,7 +88,17 @@ class WarpgroupDots:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
         if not self._target.has("wgmma") or isinstance(op, aa.BlockScaledMmaOp):
             return None
-        return self._plan(op, op.c.type.shape[-2] < ROWS or self._exchanged.includes(op), why)
+        exchanged = op.c.type.shape[-2] < ROWS or self._exchanged.includes(op)
+        if not exchanged and self._stores_only_b(op):
+            plan = self._plan(op, True, [])
+            if plan is not None and plan.b.dims != SHARED_DIMS:
+                return plan
+        return self._plan(op, exchanged, why)
+
+    def _stores_only_b(self, op: aa.DotOp) -> bool:
+        """Whether threads would have to store B, transposed, of a dot that takes A as copies lay it."""
+        a, b = self._origins.of(op.a), self._origins.of(op.b)
+        return a is not None and a.copied and a.axis == 1 and _has_contiguous_rows(op, op.b, b, 0)
 
     def _operand_layouts(self, op: aa.Dot) -> tuple[LinearLayout, LinearLayout] | None:
         """The layouts in which a dot takes A and B; None if warpgroups do not execute it."""
@@ -103,24 +120,29 @@ class WarpgroupDots:
             why.append(Reason("dots.shallow", instruction=NAME, k=shape.k, least=atom.shape[2]))
             return None
         bits = op.a.type.element_type.width
-        origin_a, origin_b = self._origins.of(op.a), self._origins.of(op.b)
-        in_registers = not exchanged and shape.groups[1] == 1 and self._in_registers(op, origin_a, columns)
-        if in_registers:
+        sides = [(op.a, self._origins.of(op.a), 1), (op.b, self._origins.of(op.b), 0)]
+        first = 1 if exchanged else 0
+        along_rows = _has_contiguous_rows(op, *sides[first])
+        if shape.groups[1] == 1 and (along_rows or not exchanged and self._in_registers(op, sides[0][1], columns)):
             atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
             assert atom is not None, "each row stands for A in both places"
+        fragment, accumulator = warpgroup_layouts(atom, shape.m, shape.n, shape.k, shape.groups)
+        if fragment is not None and along_rows:
+            rows = contiguous_rows(fragment, bits)
+            fragment, accumulator = with_rows(fragment, rows), with_rows(accumulator, rows)
         # Other elements are rearranged on their way where they are loaded with another contiguous dimension.
         majors: tuple[Major, ...] = ("k", "mn") if bits == 16 else ("k",)
-        major_a = None if in_registers else major(origin_a, 1, majors) or "k"
-        major_b = major(origin_b, 0, majors) or "k"
-        fragment, accumulator = warpgroup_layouts(atom, shape.m, shape.n, shape.k, shape.groups)
+        turn = (1, 0) if exchanged else (0, 1)
         try:
-            b = matrix_layout(op.b.type.shape, 0, bits, major_b)
-            a = fragment if major_a is None else matrix_layout(op.a.type.shape, 1, bits, major_a)
+            a, b = (
+                fragment.permute(turn) if fragment is not None and number == first
+                else matrix_layout(value.type.shape, k_axis, bits, major(origin, k_axis, majors) or "k")
+                for number, (value, origin, k_axis) in enumerate(sides)
+            )  # fmt: skip
         except NoDescriptor as error:
             why.append(error.reason)
             return None
-        assert a is not None, "an operand in registers has a fragment"
-        return WarpgroupPlan(atom, a, b, accumulator.permute((1, 0)) if exchanged else accumulator, exchanged)
+        return WarpgroupPlan(atom, a, b, accumulator.permute(turn), exchanged)
 
     def _shape(self, op: aa.DotOp, exchanged: bool, why: list[Reason]) -> Shape | None:
         """The sizes of a dot as the instruction sees them; None when it has no such form."""
@@ -151,3 +173,15 @@ class WarpgroupDots:
         if origin is None:
             return comes_from_dot(op.a)
         return not origin.copied or is_kept(op, columns, self._num_warps, self._ctas)
+
+
+def _has_contiguous_rows(op: aa.DotOp, operand: Value, origin: Origin | None, k_axis: int) -> bool:
+    """Whether an operand of 32-bit elements, which instructions take from shared memory only where K is contiguous, is
+    loaded with the other dimension contiguous: as A of the instruction threads can read it in vectors.
+
+    A register has several smaller elements along K, which would have to be gathered into it.  A result that is a factor
+    of another dot has the rows of its instructions in their own order.
+    """
+    if operand.type.element_type.width != WORD_BITS or is_chained(op):
+        return False
+    return origin is not None and origin.axis != k_axis

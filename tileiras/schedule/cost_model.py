@@ -250,8 +250,8 @@ def _dot(op: Operation, warps: int, table: Resources) -> OperationCost:
     if wide:
         # Every instruction reads its B, and A unless that is in registers (PTX ISA, wgmma.mma_async).
         tiles = products / (rows * columns * depth)
-        operand_bytes = columns // atom.ctas * depth * width_of(op.b.type) / 8
-        if register_tile(op.a) is None:
+        operand_bytes = columns // atom.ctas * depth * width_of(a) / 8
+        if register_tile(tileas.instruction_a(op)) is None:
             operand_bytes += rows * depth * width_of(a) / 8
         amounts[Unit.SHARED] = tiles * operand_bytes
     cost = _cost(amounts, table, table.latency["wgmma"] if wide and "wgmma" in table.latency

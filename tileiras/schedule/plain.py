@@ -443,7 +443,7 @@ class _Scheduler:
         Where it has not, ptxas 13.5 serializes all dots of a loop, their steps along K included (its message C7511).
         """
         dots = [dot for dot in carried_in_flight(loop).values() if is_of_warpgroups(dot)]
-        operands = sum(words(dot.a) for dot in dots)
+        operands = sum(words(tileas.instruction_a(dot)) for dot in dots)
         first = next((op for op in loop.body.block.operations if is_of_warpgroups(op)), None)
         if not operands or first is None or first in dots:
             return True

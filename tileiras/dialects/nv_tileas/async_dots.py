@@ -1,7 +1,7 @@
 """Asynchronous dots, executed by warpgroups (wgmma), and the operations that order them.
 
     %f = nv_tileas.async.to_async %c            the accumulator is in flight: no use of it before a wait
-    %g = nv_tileas.async.dot %a, %b, %f         B is read from shared memory, A too unless it is in flight itself
+    %g = nv_tileas.async.dot %a, %b, %f         B is read from shared memory, A too unless it is in flight
     nv_tileas.async.commit_dots                 the dots since the last commit form a group
     %d = nv_tileas.async.future_wait %g {pending = 1 : i32}
                                                 all groups but the last `pending` are complete
@@ -24,6 +24,7 @@ from tileiras.ir import (
     TensorType,
     TypedAttribute,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     i32,
@@ -72,12 +73,12 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
     """`a @ b + c`, complete after a wait; with `overwrites`, `a @ b`.
 
     B lies in shared memory, A in shared memory or in registers in flight.  `exchanged`: the instruction's A is the
-    transposed B, and its B the transposed A, so that its result is transposed as well.  `promoted`: as for `dot`; the
-    operation then waits for its own sums.
+    transposed B, and its B the transposed A, so that its result is transposed as well; the operand that may be in
+    flight is B then.  `promoted`: as for `dot`; the operation then waits for its own sums.
     """
 
     a = operand(doc="M x K")
-    b = operand(TensorType, "K x N")
+    b = operand(doc="K x N")
     c = operand(InFlightType, "M x N")
     atom = attribute(MmaAtomAttr)
     signedness_a = attribute(aa.SignednessAttr, "of integer elements", optional=True)
@@ -91,22 +92,33 @@ class AsyncDotOp(Operation, name="nv_tileas.async.dot", traits=(MemoryRead, Memo
     @property
     def a_tile(self) -> TensorType:
         """The tensor type of A, in shared memory or in flight."""
-        type = self.a.type
-        return type.tile if isinstance(type, InFlightType) else type
+        return _tile_of(self.a)
+
+    @property
+    def b_tile(self) -> TensorType:
+        """The tensor type of B, in shared memory or in flight."""
+        return _tile_of(self.b)
 
     def verify_op(self) -> None:
         if self.c.type is not self.result.type:
             raise VerifyError(f"expects the accumulator's type for the result, {self.c.type}, got {self.result.type}")
-        if not isinstance(self.b.type.encoding, SharedLayoutAttr):
-            raise VerifyError("expects B in shared memory")
-        a = self.a.type
-        if not isinstance(a, InFlightType) and not (
-            isinstance(a, TensorType) and isinstance(a.encoding, SharedLayoutAttr)
-        ):
-            raise VerifyError("expects A in shared memory or in flight")
-        (*_, m, k), (*_, depth, n), accumulator = self.a_tile.shape, self.b.type.shape, self.c.type.tile.shape
+        sides = (("A", self.a), ("B", self.b))
+        (first, rows), (second, columns) = sides[::-1] if self.exchanged is not None else sides
+        if not _is_in_shared(columns):
+            raise VerifyError(f"expects {second} in shared memory")
+        if not _is_in_shared(rows) and not isinstance(rows.type, InFlightType):
+            raise VerifyError(f"expects {first} in shared memory or in flight")
+        (*_, m, k), (*_, depth, n), accumulator = self.a_tile.shape, self.b_tile.shape, self.c.type.tile.shape
         if k != depth or accumulator[-2:] != (m, n):
             raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(accumulator)}")
+
+
+def _tile_of(value: Value) -> TensorType:
+    return value.type.tile if isinstance(value.type, InFlightType) else value.type
+
+
+def _is_in_shared(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.encoding, SharedLayoutAttr)
 
 
 class CommitDotsOp(Operation, name="nv_tileas.async.commit_dots", traits=(MemoryRead, MemoryWrite)):

@@ -6,6 +6,8 @@ other.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.tensor import verify_product
 from tileiras.ir import (
@@ -21,6 +23,7 @@ from tileiras.ir import (
     Type,
     TypedAttribute,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -218,6 +221,12 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp, name="nv_tileas.block_scaled_mma"):
 
 
 Dot = DotOp | BlockScaledMmaOp
+
+
+def instruction_a(op: Any) -> Value:
+    """The operand of a dot, asynchronous or not, that its instruction takes as A: transposed, B of an exchanged one."""
+    return op.b if op.exchanged is not None else op.a
+
 
 DOTS = (DotOp, BlockScaledMmaOp)
 """Operations with the operands `a` and `b`, the accumulator `c`, and optionally scales of `a` and `b`."""

@@ -62,8 +62,9 @@ def _freed_by(dots: list[Any], there: int) -> dict[Operation, Operation]:
         if not isinstance(later.parent_op, scf.ForOp) or not is_zero(later.c):
             continue
         before = [dot for dot in dots if dot.parent is later.parent and dot.is_before_in_block(later)]
-        before = [dot for dot in before if not is_in_shared(dot.a.type) and dot not in result]
-        if before and registers_behind(later, later.parent_op) + sum(words(dot.a) for dot in before) > there:
+        before = [dot for dot in before if not is_in_shared(tileas.instruction_a(dot).type) and dot not in result]
+        operands = sum(words(tileas.instruction_a(dot)) for dot in before)
+        if before and registers_behind(later, later.parent_op) + operands > there:
             result.update(dict.fromkeys(before, later))
     return result
 
@@ -118,24 +119,25 @@ class _Rewriting:
         overwrites = is_zero(dot.c)
         accumulator = self._accumulator_in_flight(dot)
         tiles = [] if overwrites or accumulator is not None else [dot.c]
-        if not is_in_shared(dot.a.type):
-            tiles.append(dot.a)
+        first = tileas.instruction_a(dot)
+        if not is_in_shared(first.type):
+            tiles.append(first)
         futures = _to_async(builder, tiles)
         if overwrites:
             none = tileas.CreateNoneOp(result=tileas.InFlightType(dot.c.type))
             accumulator = builder.insert(none).results[0]
         elif accumulator is None:
             accumulator = futures.pop(0)
-        a = futures.pop() if futures else dot.a
-        self._futures[dot] = _insert_dot(builder, dot, a, accumulator)
+        self._futures[dot] = _insert_dot(builder, dot, futures.pop() if futures else first, accumulator)
         builder.insert(tileas.CommitDotsOp())
 
     def _start_promoted(self, dot: tileas.DotOp, builder: Builder) -> None:
         """Likewise for a promoted dot: its instructions do not write to the accumulator, and it is complete behind
         itself."""
         (accumulator,) = _to_async(builder, [dot.c], UnitAttr())
-        a = dot.a if is_in_shared(dot.a.type) else _to_async(builder, [dot.a])[0]
-        future = _insert_dot(builder, dot, a, accumulator)
+        first = tileas.instruction_a(dot)
+        first = first if is_in_shared(first.type) else _to_async(builder, [first])[0]
+        future = _insert_dot(builder, dot, first, accumulator)
         builder.insert(tileas.CommitDotsOp(by_dot=UnitAttr()))
         attributes = {"pending": IntegerAttr(0, i32), "by_dot": UnitAttr()}
         wait = tileas.FutureWaitOp.create([future], [dot.c.type], attributes, location=dot.location)
@@ -220,11 +222,12 @@ class _Rewriting:
                 yield Future(value, value, places[op] + 1, tail, (*ends_of(dot, block, places), last))
 
 
-def _insert_dot(builder: Builder, dot: tileas.DotOp, a: Value, accumulator: Value) -> Value:
-    """Insert the asynchronous form of a dot, with operands in flight; its result."""
+def _insert_dot(builder: Builder, dot: tileas.DotOp, first: Value, accumulator: Value) -> Value:
+    """Insert the asynchronous form of a dot, with the instruction's A and accumulator, in flight; its result."""
     overwrites = UnitAttr() if is_zero(dot.c) else None
     attributes = kept_attributes(dot)
-    async_dot = tileas.AsyncDotOp(a, dot.b, accumulator, overwrites=overwrites, result=accumulator.type, **attributes)
+    a, b = (first, dot.b) if dot.exchanged is None else (dot.a, first)
+    async_dot = tileas.AsyncDotOp(a, b, accumulator, overwrites=overwrites, result=accumulator.type, **attributes)
     return builder.insert(async_dot).results[0]
 
 

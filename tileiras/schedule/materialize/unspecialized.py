@@ -76,7 +76,7 @@ def _await_next(loop: scf.ForOp) -> None:
         dot = value.defining_op
         if not is_of_warpgroups(dot) or dot.parent_op is not loop or not value.has_one_use or is_only_added_to(dot):
             continue
-        if not _is_carried(dot.a, loop):
+        if not _is_carried(tileas.instruction_a(dot), loop):
             dot.attributes[tileas.AWAITED_NEXT] = UnitAttr()
 
 

@@ -200,11 +200,16 @@ def dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowering) 
     assert isinstance(atom.c, Fragment), "accumulators are in registers"
     words = [emit.extract(args[2], i) for i in range(count_of(args[2].type))]
     each = atom.c.operands
-    depth, step = op.b.type.shape[0], atom.shape[2]
+    depth, step = op.a_tile.shape[1], atom.shape[2]
     steps = range(0, depth, step)
-    b = _Shared(args[1], op.b, 0, accumulator, lowering)
-    in_shared = is_in_shared(op.a.type)
-    a = _Shared(args[0], op.a, 1, accumulator, lowering) if in_shared else _Registers(args[0], op.a, atom, lowering)
+
+    def side(number: int, k_axis: int) -> _Shared | _Registers:
+        old = op.operands[number]
+        if is_in_shared(old.type):
+            return _Shared(args[number], old, k_axis, accumulator, lowering)
+        return _Registers(args[number], old, k_axis, atom, lowering)
+
+    b, a = side(1, 0), side(0, 1)
 
     def operands(row: int, column: int, along: range) -> tuple[_Operand, _Operand]:
         first, second = _operand(a, row, along), _operand(b, column, along)
@@ -254,20 +259,20 @@ def _operand(side: _Shared | _Registers, mn: int, steps: range) -> _Operand:
 
 
 class _Registers:
-    """A in registers."""
+    """The instruction's A in registers."""
 
-    def __init__(self, value: Value, old: Value, atom: MmaAtom, lowering: FunctionLowering) -> None:
+    def __init__(self, value: Value, old: Value, k_axis: int, atom: MmaAtom, lowering: FunctionLowering) -> None:
         assert isinstance(atom.a, Fragment), "an atom with A in registers has a fragment"
         emit, layout = lowering.emit, layout_of(old.type.tile)
         words = [emit.extract(value, i) for i in range(count_of(value.type))]
         each = atom.a.operands
         self._at = {
-            corner: words[number * each : (number + 1) * each]
+            (corner[1 - k_axis], corner[k_axis]): words[number * each : (number + 1) * each]
             for number, corner in enumerate(_pieces(layout, atom.a.elements))
         }
 
-    def at(self, row: int, k: int) -> list[Value]:
-        return self._at[row, k]
+    def at(self, mn: int, k: int) -> list[Value]:
+        return self._at[mn, k]
 
 
 def _series(
