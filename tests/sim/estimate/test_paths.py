@@ -281,6 +281,30 @@ def test_a_branch_path_contains_executed_instructions_only():
     assert [(each["SYNCS"], each["ATOMS"]) for each in counts] == [(12, 5), (2, 0)]
 
 
+def test_a_jump_behind_a_branch_is_the_same_branch():
+    """ptxas makes one branch of both, with the line of the jump, which only the last two trips execute."""
+    copies = "cp.async.cg.shared.global [%r10+{0}], [%a0], 16;\ncp.async.cg.shared.global [%r10+{0}+512], [%a0], 16;\n"
+    body = loop(
+        f"""cp.async.wait_group 1;
+        bar.sync 0;
+        sub.u32 %r15, %r20, %r100;
+        setp.gt.u32 %p7, %r15, 2;
+        @%p7 bra MORE;
+        bra.uni BEHIND;
+        MORE:
+        {"".join(map(copies.format, range(0, 128, 16)))}
+        BEHIND:
+        cp.async.commit_group;
+        st.volatile.shared.u32 [%r10], %r15;""", 6,
+    )  # fmt: skip
+    start = "mov.u32 %r10, data;\nmov.f32 %f0, 0f00000000;\ncvt.u32.u64 %r20, %a1;\n"
+    result = walked(kernel(f"{start}{body}{STORE}", 64, shared=1024, parameters=2), [OUT, 6])
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
+    counts = [executed(walker, path) for path in paths]
+    assert [(each["BAR"], each["LDGSTS"], each["STS"]) for each in counts] == [(6, 4 * 16, 6)] * 2
+
+
 # ---- code that does not belong to the PTX ---------------------------------------------------------------------------
 
 
@@ -333,5 +357,5 @@ def test_an_added_wait_for_dots_is_no_evidence_of_the_path():
     code = (at(0, "FADD", 7), at(1, "HGMMA.64x64x16.F32", 4), at(2, "WARPGROUP.DEPBAR.LE", 7),
             at(3, "WARPGROUP.DEPBAR.LE", 5), at(4, "EXIT", 9))  # fmt: skip
     whole = MachineCode("k", "sm_90a", code, (BasicBlock(0, 80, ()),), {}, 32, 0, 0)
-    (block,) = prepare(whole, {4, 5, 7, 9}, set(), ())
+    (block,) = prepare(whole, {4, 5, 7, 9}, set(), (), {})
     assert block.anchors == (4, 5)

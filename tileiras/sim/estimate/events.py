@@ -109,6 +109,8 @@ class PtxBlock(NamedTuple):
     lines: tuple[int, ...]
     branch: int
     """Line of the branch that ends it, 0 for a fallthrough."""
+    jump: int
+    """Line of the unconditional branch behind a conditional one, 0 without."""
 
 
 class WarpTrace:
