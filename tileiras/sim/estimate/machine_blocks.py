@@ -119,8 +119,8 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
     jumps: set[int] = set()  # line of the branch that ends the previous block
     for block in code.blocks:
         *before, last = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
-        # Of a conditional branch and the jump behind it ptxas makes one branch, with the line of either; a warp executes
-        # the jump only where it does not take the branch.
+        # Of a conditional branch and the jump behind it ptxas makes one branch, with the line of either; a warp
+        # executes the jump only where it does not take the branch.
         merged = len(block.successors) > 1 and last.opcode in BRANCHES
         line = behind.get(last.ptx_line, last.ptx_line) if merged else last.ptx_line
         instructions = (*before, last._replace(ptx_line=line))
