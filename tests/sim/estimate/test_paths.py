@@ -305,6 +305,43 @@ def test_a_jump_behind_a_branch_is_the_same_branch():
     assert [(each["BAR"], each["LDGSTS"], each["STS"]) for each in counts] == [(6, 4 * 16, 6)] * 2
 
 
+@pytest.mark.parametrize("target, on", [("sm_90a", "H200"), ("sm_120a", "RTX PRO 6000")])
+def test_a_jump_back_is_the_branch_that_leaves_the_loop(target, on):
+    """Moves of what a loop carries have the line of its branch, as the jump behind them; between the branch and the
+    jump ptxas puts loads."""
+    result = walked(kernel(
+        f"""mov.u32 %r10, data;
+        mov.f32 %f0, 0f00000000;
+        cvt.u32.u64 %r20, %a1;
+        mov.u32 %r100, 0;
+        mov.u32 %r40, 256;
+        mov.u32 %r41, 512;
+        bra.uni HEAD;
+        AGAIN:
+        add.u32 %r43, %r10, %r40;
+        st.shared.f32 [%r43+64], %f0;
+        bar.sync 0;
+        ld.shared.f32 %f0, [%r10+32];
+        mov.u32 %r42, %r40;
+        mov.u32 %r40, %r41;
+        mov.u32 %r41, %r42;
+        add.u32 %r100, %r100, 1;
+        setp.eq.u32 %p15, %r100, %r20;
+        @%p15 bra DONE;
+        HEAD:
+        .pragma "nounroll";
+        st.shared.u32 [%r10], %r100;
+        bra.uni AGAIN;
+        DONE:""",
+        64, target, shared=4096, parameters=2,
+    ), [OUT, 6], on)  # fmt: skip
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
+    assert [(each["BAR"], each["STS"], each["LDS"]) for each in (executed(walker, path) for path in paths)] == [
+        (6, 12, 5)
+    ] * 2
+
+
 # ---- code that does not belong to the PTX ---------------------------------------------------------------------------
 
 

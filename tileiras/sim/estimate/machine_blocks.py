@@ -141,8 +141,9 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
             branches_here = opcode in BRANCHES and line in branches
             if is_added(instruction) or _waits_by_itself(instruction) and line in computed:
                 continue
-            if branches_here and line in jumps and (len(instructions) <= JUMP or only_of == {line}):
-                continue  # of the next branch of the PTX, which has this one's line
+            if branches_here and line in jumps and (len(block.successors) == 1 or len(instructions) <= JUMP
+                                                    or only_of == {line}):  # fmt: skip
+                continue  # the other way of this branch, or of the next branch of the PTX, which has this one's line
             if branches_here or opcode in EFFECTS and instruction.predicate in ALWAYS:
                 anchors[line] = None
                 effects |= not branches_here
