@@ -10,6 +10,7 @@ events at one time are processed in the order of their creation.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
@@ -67,12 +68,14 @@ class Simulation:
 
     def __init__(
         self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int,
-        products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False,
+        products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False, history: bool = True,
     ) -> None:  # fmt: skip
         """``products``: PTX line -> the `mma` there; ``registers``: initial registers of a thread; ``cold``: the
-        code is in memory only, and is fetched to an SM line by line."""
+        code is in memory only, and is fetched to an SM line by line; ``history``: whether the outcome has all waits,
+        spans and requests, not only their sums."""
         self.registers = registers
         self.cold = cold
+        self.history = history
         self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it arrives
         self.products = products or {}
         self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, computed on demand
@@ -81,15 +84,15 @@ class Simulation:
         self.gpu = gpu
         self.members = members
         chip = Chip(shares, members)
-        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes, chip) for _ in range(members))
+        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes, chip, history) for _ in range(members))
         self.heap: list[tuple[float, int, Warp | Signal]] = []
         self.order = 0
         self.now = 0.0
         self.warps: list[Warp] = []
         self.ends: list[float] = []
-        self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
-        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
-        self.stalls: dict[tuple[int, str], float] = {}
+        self.executed: defaultdict[int, int] = defaultdict(int)  # number of a segment -> times
+        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # by segment, see `_latency_of`
+        self.stalls: defaultdict[tuple[int, str], float] = defaultdict(float)
         self.spans: list[Span] = []
         self.updates: list[Update] = []
         self.mbarriers: list[Mbarrier] = []
@@ -115,7 +118,8 @@ class Simulation:
                 f"{len(waiting)} warps wait for events that never come, the first at PTX line {instruction.ptx_line}"
             )
         issued: dict[int, int] = {}
-        for segment, times in self.executed.values():
+        for number, times in self.executed.items():
+            segment = self.machine.numbered[number]
             for index in range(segment.first, segment.first + segment.issues):
                 issued[index] = issued.get(index, 0) + times
                 fixed = max(1, self.machine.instructions[index].stall) - 1
@@ -154,14 +158,12 @@ class Simulation:
         return segment.last
 
     def _note(self, instruction: int, reason: str, cycles: float) -> None:
-        key = (instruction, reason)
-        self.stalls[key] = self.stalls.get(key, 0.0) + cycles
+        self.stalls[instruction, reason] += cycles
 
     def wait(self, warp: Warp, instruction: int, reason: str, start: float, end: float, cause: Cause | None) -> None:
-        key = (instruction, reason)
-        stalls = self.stalls
-        stalls[key] = stalls.get(key, 0.0) + (end - start)
-        warp.log.append(Wait(start, end, reason, instruction, cause))
+        self.stalls[instruction, reason] += end - start  # as `_note` does: a call fewer for each wait
+        if self.history:
+            warp.log.append(Wait(start, end, reason, instruction, cause))
 
     def _advance(self, warp: Warp, now: float) -> None:
         """Run a warp until it blocks or an earlier event is pending."""
@@ -248,19 +250,17 @@ class Simulation:
 
     def _issue(self, warp: Warp, segment: Segment, now: float) -> float:
         """Issue a segment; returns when the warp can issue the next one."""
-        sm, sub_core = warp.sm, warp.sub_core
-        entry = self.executed.get(id(segment))
-        if entry is None:
-            self.executed[id(segment)] = [segment, 1]
-        else:
-            entry[1] += 1
+        servers = warp.servers
+        self.executed[segment.number] += 1
         alone = now + segment.cycles
-        stall = segment.stall
-        end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
+        stall, issues = segment.stall, segment.issues
+        unit, server = servers["issue"]
+        end = max(alone, unit.take(server, now, issues) + issues - 1 + stall)
         binding = "issue"
         for pipe, total, one in segment.pipes:
             # The pipe has to accept the last instruction when it is issued.
-            limit = sm.take(pipe, sub_core, now, total) + total - one + stall
+            unit, server = servers[pipe]
+            limit = unit.take(server, now, total) + total - one + stall
             if limit > end:
                 end, binding = limit, f"{pipe} pipe"
         if end > alone:
@@ -324,14 +324,14 @@ class Simulation:
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
         """Completion of a variable-latency instruction for which the emulator records no event."""
-        entry = self.latencies.get(id(segment))
+        entry = self.latencies.get(segment.number)
         if entry is None:
-            entry = self.latencies[id(segment)] = self._latency_of(segment.last)
+            entry = self.latencies[segment.number] = self._latency_of(segment.last)
         latency, reason, unit, cycles = entry
         start = issued
         if unit and cycles:
-            instances = warp.sm.free[unit]
-            start = max(issued, instances[warp.sub_core if len(instances) > 1 else 0] - cycles)
+            servers, number = warp.servers[unit]
+            start = max(issued, servers.free[number] - cycles)
         return start + latency, reason
 
     def _latency_of(self, instruction: Instruction) -> tuple[float, str, str, float]:
@@ -342,7 +342,7 @@ class Simulation:
         if pipe == "lsu" and opcode != "LDC":
             return 2, "memory", "", 0.0  # no lane was active
         key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
-        unit = pipe if pipe in self.sms[0].free else ""
+        unit = pipe if pipe in self.sms[0].units else ""
         return latency.get(key, latency["mufu"]), reason, unit, pipe_cycles(pipe, self.gpu)
 
     def _end(self, warp: Warp, now: float) -> None:
@@ -388,7 +388,8 @@ class Simulation:
         self.push(end, warp)
 
     def span(self, warp: Warp, unit: str, name: str, start: float, end: float, index: int) -> None:
-        self.spans.append(Span(warp.rank, unit, name, start, end, index))
+        if self.history:
+            self.spans.append(Span(warp.rank, unit, name, start, end, index))
 
 
 HANDLERS: dict[type, Callable[[Simulation, Warp, Event, int, float], Done | None]] = {

@@ -40,7 +40,7 @@ class Access:
         self.summed = False
         """Whether the machine code sums up the lanes and updates once."""
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         return self.addresses.size * self.size
 
@@ -72,6 +72,11 @@ class Access:
     def sectors(self) -> np.ndarray:
         """Numbers of the 32-byte sectors that it touches, in order."""
         return sectors_of(self.addresses, self.size)
+
+    @functools.cached_property
+    def lines(self) -> int:
+        """Number of lines that it touches."""
+        return len(np.unique(self.sectors // (LINE // SECTOR))) if self.sectors.size > 1 else 1
 
 
 def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:

@@ -66,8 +66,8 @@ class Warp:
 
     __slots__ = (
         "causes", "cluster", "ended", "event", "groups", "held", "log", "marks", "number", "phase", "rank", "reasons",
-        "registers", "saved", "scoreboards", "segment", "sm", "start", "step", "sub_core", "tensor_loads", "warp",
-        "work",
+        "registers", "saved", "scoreboards", "segment", "servers", "sm", "start", "step", "sub_core", "tensor_loads",
+        "warp", "work",
     )  # fmt: skip
 
     def __init__(self, number: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int) -> None:
@@ -78,6 +78,7 @@ class Warp:
         self.cluster = cluster
         self.sm = sm
         self.sub_core = sub_core
+        self.servers = sm.servers[sub_core]
         self.start = self.ended = 0.0
         self.step = self.segment = self.event = self.phase = 0
         self.saved = 0.0

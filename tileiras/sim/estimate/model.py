@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import lcm
 from typing import Any
 
@@ -375,7 +375,7 @@ class Model:
     def _limit(self, run: Run) -> grid_limits.Limit:
         """Lower bound of the cycles of the grid."""
         each = self._runs(run)
-        servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
+        servers = {unit: len(each.free) for unit, each in run.outcome.sms[0].units.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
         active, flops = run.sample.active, self._all_flops(run)
@@ -437,7 +437,7 @@ class Model:
         each = self._runs(run) / run.sample.active / self.gpu.sustained_mhz
         result: dict[str, float] = {}
         for unit, cycles in run.busy.items():
-            title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
+            title, servers = TITLES[unit], len(run.outcome.sms[0].units[unit].free)
             result[title] = max(result.get(title, 0.0), cycles * each / servers)
         sustained = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
         result["tensor"] = max(result.get("tensor", 0.0), sustained)
@@ -470,19 +470,26 @@ def _kind(cluster: ClusterTrace) -> tuple:
     return sampling.kind_of(trace.visits for trace in cluster.warps)
 
 
-def _sums(outcome: Outcome, table: str) -> dict[str, float]:
-    """A table of all SMs, `busy` or `flops`, added up by its keys."""
+def _busy(outcome: Outcome) -> dict[str, float]:
+    """Unit -> cycles for which it is busy on all SMs."""
+    return _sums({unit: each.busy for unit, each in sm.units.items()} for sm in outcome.sms)
+
+
+def _flops(outcome: Outcome) -> dict[str, float]:
+    return _sums(sm.flops for sm in outcome.sms)
+
+
+def _sums(tables: Iterable[Mapping[str, float]]) -> dict[str, float]:
     result: dict[str, float] = {}
-    for sm in outcome.sms:
-        for key, value in getattr(sm, table).items():
+    for table in tables:
+        for key, value in table.items():
             result[key] = result.get(key, 0.0) + value
     return result
 
 
 def _whole(outcome: Outcome, sample: Sample) -> Run:
     issued = {index: float(times) for index, times in outcome.issued.items()}
-    busy, flops = _sums(outcome, "busy"), _sums(outcome, "flops")
-    return Run(outcome.cycles, outcome, busy, flops, outcome.stalls, issued, 0.0, 0, sample)
+    return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
 
 
 def _extended(
@@ -493,7 +500,7 @@ def _extended(
     def longer(small: dict, large: dict) -> dict:
         return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
 
-    busy, flops = (longer(_sums(before, table), _sums(last, table)) for table in ("busy", "flops"))
+    busy, flops = (longer(sums(before), sums(last)) for sums in (_busy, _flops))
     return Run(
         last.cycles + times * (last.cycles - before.cycles), last, busy, flops, longer(before.stalls, last.stalls),
         longer(before.issued, last.issued), per_iteration, iterations, sample,
