@@ -96,21 +96,54 @@ class Simulation:
         self.spans: list[Span] = []
         self.updates: list[Update] = []
         self.mbarriers: list[Mbarrier] = []
+        self.queue: Sequence[Sequence[WarpWork]] = ()
+        self.begun = 0
+        self.most_begun = -1
+        """Clusters of the queue before whose next one the simulation stops."""
+        self.stopped = False
+        self.midway: tuple[Warp, float] | None = None
+        """The warp that was running when the simulation stopped, and its time."""
+        self.next_cluster: tuple[int, float] | None = None
+        """Slot and time of the cluster before whose beginning the simulation stopped."""
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int) -> Outcome:
         """Raise StalledForever if warps wait for events that never come."""
-        self.queue = list(clusters)
-        self.begun = 0
-        for slot in range(min(slots, len(clusters))):
+        self.queue = clusters
+        self.begin(slots)
+        return self.finish()
+
+    def begin(self, slots: int) -> None:
+        """Start the first clusters of the queue."""
+        for slot in range(min(slots, len(self.queue))):
             self._begin(slot, 0.0)
-        while self.heap:
+
+    def proceed(self) -> None:
+        """Process events until none is left, or a warp or the queue reaches its limit."""
+        self.stopped = False
+        if self.next_cluster is not None:
+            slot, at = self.next_cluster
+            self.next_cluster = None
+            if self.begun < len(self.queue):
+                self._begin(slot, at)
+        if self.midway is not None:
+            warp, at = self.midway
+            self.midway = None
+            if self.heap and self.heap[0][0] < at:
+                self.push(at, warp)
+            else:
+                self._advance(warp, at)
+        while self.heap and not self.stopped:
             self.now, _, item = heapq.heappop(self.heap)
             if isinstance(item, Warp):
                 self._advance(item, self.now)
             else:
                 deliver(self, item)
+
+    def finish(self) -> Outcome:
+        """Process all events. Raises StalledForever."""
+        self.proceed()
         waiting = [warp for warp in self.warps if warp.ended < 0]
         if waiting:
             instruction = self._instruction(waiting[0])
@@ -138,11 +171,11 @@ class Simulation:
         cluster = Cluster(self.begun, slot, live)
         self.ends.append(-1.0)
         self.begun += 1
-        for work in works:
+        for place, work in enumerate(works):
             # Warps of a CTA are assigned to the sub-cores in turn; so are CTAs with fewer warps than sub-cores.
             count = live[work.rank]
             first = slot * count if count < SUB_CORES else 0
-            warp = Warp(len(self.warps), work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
+            warp = Warp(len(self.warps), place, work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
             warp.start = at
             warp.ended = -1.0
             self.warps.append(warp)
@@ -201,8 +234,11 @@ class Simulation:
             warp.segment += 1
             if warp.segment == len(segments):
                 now = self._leave_block(warp, step, now)
-                if warp.step == len(warp.work):
-                    self._end(warp, now)
+                if warp.step == warp.limit:
+                    if warp.step == len(warp.work):
+                        self._end(warp, now)
+                    else:
+                        self.stopped, self.midway = True, (warp, now)
                     return
             if heap and heap[0][0] < now:
                 self.push(now, warp)
@@ -358,7 +394,9 @@ class Simulation:
             self.free(cluster.barrier.check(live, cause), now, "cluster_barrier", "cluster barrier", cause)
             return
         self.ends[cluster.number] = now
-        if self.begun < len(self.queue):
+        if self.begun == self.most_begun:
+            self.stopped, self.next_cluster = True, (cluster.slot, now)
+        elif self.begun < len(self.queue):
             self._begin(cluster.slot, now)
 
     def free(self, waiting: list[Waiting], at: float, latency: str, reason: str, cause: Cause | None) -> None:
@@ -385,6 +423,7 @@ class Simulation:
             if warp.step == len(warp.work):
                 self._end(warp, end)
                 return
+            self.stopped |= warp.step == warp.limit
         self.push(end, warp)
 
     def span(self, warp: Warp, unit: str, name: str, start: float, end: float, index: int) -> None:

@@ -65,14 +65,20 @@ class Warp:
     """A warp in flight."""
 
     __slots__ = (
-        "causes", "cluster", "ended", "event", "groups", "held", "log", "marks", "number", "phase", "rank", "reasons",
-        "registers", "saved", "scoreboards", "segment", "servers", "sm", "start", "step", "sub_core", "tensor_loads",
-        "warp", "work",
+        "causes", "cluster", "ended", "event", "groups", "held", "limit", "log", "marks", "number", "phase", "place",
+        "rank", "reasons", "registers", "saved", "scoreboards", "segment", "servers", "sm", "start", "step", "sub_core",
+        "tensor_loads", "warp", "work",
     )  # fmt: skip
 
-    def __init__(self, number: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int) -> None:
+    def __init__(
+        self, number: int, place: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int
+    ) -> None:
+        """``place``: of its work among that of its cluster."""
         self.number = number
+        self.place = place
         self.work = work.steps
+        self.limit = len(work.steps)
+        """Step before which the simulation stops, or the number of steps."""
         self.rank = work.rank
         self.warp = work.warp
         self.cluster = cluster

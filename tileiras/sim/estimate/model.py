@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import lcm
 from typing import Any
 
@@ -15,6 +16,7 @@ from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import (
+    alike,
     contention,
     doubt,
     drawing,
@@ -101,6 +103,8 @@ class Model:
         self.mean = 1.0
         """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
+        self.with_history: set[tuple] = set()
+        """Keys of those outcomes that have a history."""
         self.one_by_one = False
         """Whether clusters take each other's locks and are therefore recorded one after the other."""
         self.apart = False
@@ -189,47 +193,66 @@ class Model:
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
-    def simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int | None = None) -> Outcome:
-        """Simulate clusters on the slots of an SM; the outcome is cached by their paths."""
-        active = active or self.active
-        key = (tuple(_kind(cluster) for cluster in traces), slots, active)
-        if key not in self.outcomes:
-            self.outcomes[key] = self._simulate(traces, slots, active)
-        return self.outcomes[key]
+    def simulate(
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, shown: bool = True
+    ) -> list[Outcome]:
+        """Simulate executions, the longest last, of clusters on the slots of an SM; outcomes are cached by the paths.
 
-    def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int, cold: bool = False) -> Outcome:
-        works = []
-        by_cluster: dict[int, list[WarpWork]] = {}
-        for cluster in traces:
-            if id(cluster) not in by_cluster:
-                by_cluster[id(cluster)] = [
+        ``shown``: whether the estimate shows the longest one, so that its outcome needs a history.
+        """
+        active = active or self.active
+        keys = [(tuple(map(_kind, traces)), slots, active) for traces in executions]
+        history = [False] * (len(executions) - 1) + [shown]
+        known = (self.with_history if each else self.outcomes for each in history)
+        missing = [at for at, (key, outcomes) in enumerate(zip(keys, known)) if key not in outcomes]
+        if missing:
+            history_of_last = history[missing[-1]]
+            results = self._simulate([executions[at] for at in missing], slots, active, history=history_of_last)
+            self.outcomes.update(zip((keys[at] for at in missing), results))
+            self.with_history.update([keys[missing[-1]]] * history_of_last)
+        return [self.outcomes[key] for key in keys]
+
+    def _simulate(
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int, cold: bool = False,
+        history: bool = False,
+    ) -> list[Outcome]:  # fmt: skip
+        works: dict[int, list[WarpWork]] = {}
+        for cluster in chain(*executions):
+            if id(cluster) not in works:
+                works[id(cluster)] = [
                     WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
                 ]
-            works.append(by_cluster[id(cluster)])
-        simulation = Simulation(
-            self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
-            self.image.code.registers, cold,
-        )
-        return simulation.run(works, slots)
 
-    def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
+        def create(history: bool) -> Simulation:
+            return Simulation(
+                self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
+                self.image.code.registers, cold, history,
+            )  # fmt: skip
+
+        every = [[works[id(cluster)] for cluster in traces] for traces in executions]
+        return alike.outcomes(create, every, slots, history)
+
+    def run(
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None, shown: bool = True
+    ) -> Run:
         """``count`` clusters of a kind on the slots of an SM; loops are extrapolated from their steady state if they
         reach one.
 
-        ``active``: number of SMs with work; all that the grid fills if None.
+        ``active``: number of SMs with work; all that the grid fills if None; ``shown`` as in `simulate`.
         """
         lines = {number: block.lines for number, block in self.recording.blocks.items()}
         state = steady_state.find(cluster, lines)
         if state is not None:
-            steady = self._steady(cluster, count, slots, active, state)
+            steady = self._steady(cluster, count, slots, active, state, shown)
             if steady is not None:
                 return steady
-        outcome = self.simulate([cluster] * count, slots, active)
+        (outcome,) = self.simulate([[cluster] * count], slots, active, shown)
         return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _steady(
-        self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
-    ) -> Run | None:
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState,
+        shown: bool,
+    ) -> Run | None:  # fmt: skip
         # ptxas merges several iterations into one of the machine code: only multiples of it are left out.
         first_line, last_line = state.lines
         copies = (block.copies for block in self.walker.blocks
@@ -249,7 +272,7 @@ class Model:
                     continue
                 traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
                 try:
-                    outcomes = [self.simulate([trace] * count, slots, active) for trace in traces]
+                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, shown)
                 except StalledForever:
                     self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                     return None
@@ -307,7 +330,7 @@ class Model:
         steps = sum(full.outcome.issued.values())
         # CTAs that share an SM get out of step: the end of one overlaps with the beginning of another.
         if self.slots > 1 and rounds > 2 and steps * 3 <= _SIMULATED_AT_ONCE:
-            two = self.run(cluster, 2 * self.slots + rest, self.slots)
+            two = self.run(cluster, 2 * self.slots + rest, self.slots, shown=False)
             three = self.run(cluster, 3 * self.slots + rest, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
@@ -316,7 +339,7 @@ class Model:
         waves, rest = divmod(self.clusters, self.sets * self.slots)
         cycles, most = waves * full.cycles, -(-rest // self.sets)
         if rest:
-            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most)).cycles
+            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most), shown=False).cycles
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
@@ -340,7 +363,7 @@ class Model:
             return last
         work = sum(end - first for end in free)
         active = max(1, round(work / (last - first) / self.slots))
-        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members))
+        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members), shown=False)
         faster = min(1.0, alone.cycles / run.cycles)
         self.note(f"on average {active * self.members} of {self.active} SMs have work in the last {last - first:.0f} "
                   f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip
@@ -355,7 +378,7 @@ class Model:
         if (lines / PREFETCHED + 1) * self.gpu.latency["dram"] < _TAIL * cycles:
             return 0.0
         sample = run.sample
-        cold = self._simulate(sample.clusters, sample.slots, sample.active, cold=True)
+        (cold,) = self._simulate([sample.clusters], sample.slots, sample.active, cold=True)
         longer = max(0.0, cold.cycles - sample.cycles)
         self.note(f"code that comes from memory for the first time takes {longer:.0f} cycles more")
         return longer

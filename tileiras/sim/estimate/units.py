@@ -3,6 +3,7 @@ over time."""
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from math import exp
@@ -88,6 +89,11 @@ class Cache:
         self.capacity = max(16, size // LINE)
         self.asked: dict[int, int] = {}
         """Sectors by line that have missed before: DRAM serves only the first miss."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Cache:
+        result = copy.copy(self)
+        result.lines, result.asked = self.lines.copy(), self.asked.copy()
+        return result
 
     def misses(self, sectors: list[int], owner: int) -> tuple[int, int]:
         """(missing sectors, those of them never requested before); all are present afterwards.
