@@ -330,8 +330,11 @@ class Model:
         steps = sum(full.outcome.issued.values())
         # CTAs that share an SM get out of step: the end of one overlaps with the beginning of another.
         if self.slots > 1 and rounds > 2 and steps * 3 <= _SIMULATED_AT_ONCE:
-            two = self.run(cluster, 2 * self.slots + rest, self.slots, shown=False)
-            three = self.run(cluster, 3 * self.slots + rest, self.slots)
+            shorter, longer = 2 * self.slots + rest, 3 * self.slots + rest
+            if not full.per_iteration:
+                self.simulate([[cluster] * shorter, [cluster] * longer], self.slots)
+            two = self.run(cluster, shorter, self.slots, shown=False)
+            three = self.run(cluster, longer, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
             return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
