@@ -103,6 +103,8 @@ class Model:
         self.mean = 1.0
         """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
+        self.states: dict[int, steady_state.SteadyState | None] = {}
+        """Steady states by the id of a cluster of the recording."""
         self.with_history: set[tuple] = set()
         """Keys of those outcomes that have a history."""
         self.one_by_one = False
@@ -240,14 +242,19 @@ class Model:
 
         ``active``: number of SMs with work; all that the grid fills if None; ``shown`` as in `simulate`.
         """
-        lines = {number: block.lines for number, block in self.recording.blocks.items()}
-        state = steady_state.find(cluster, lines)
+        state = self._state(cluster)
         if state is not None:
             steady = self._steady(cluster, count, slots, active, state, shown)
             if steady is not None:
                 return steady
         (outcome,) = self.simulate([[cluster] * count], slots, active, shown)
         return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
+
+    def _state(self, cluster: ClusterTrace) -> steady_state.SteadyState | None:
+        if id(cluster) not in self.states:
+            lines = {number: block.lines for number, block in self.recording.blocks.items()}
+            self.states[id(cluster)] = steady_state.find(cluster, lines)
+        return self.states[id(cluster)]
 
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState,
@@ -479,8 +486,7 @@ class Model:
     def _steady_loop(self, run: Run) -> SteadyLoop | None:
         if not run.per_iteration:
             return None
-        lines = {number: block.lines for number, block in self.recording.blocks.items()}
-        result = [steady_state.find(cluster, lines) for cluster in self.recording.clusters]
+        result = [self._state(cluster) for cluster in self.recording.clusters]
         state = max((each for each in result if each is not None), key=lambda each: each.trips)
         # The warp that closes most iterations, and its last one.
         warp = max(run.outcome.warps, key=lambda each: (len(each.marks), -each.number))
