@@ -310,7 +310,7 @@ def test_a_jump_back_is_the_branch_that_leaves_the_loop(target, on):
     """Moves of what a loop carries have the line of its branch, as the jump behind them; between the branch and the
     jump ptxas puts loads."""
     result = walked(kernel(
-        f"""mov.u32 %r10, data;
+        """mov.u32 %r10, data;
         mov.f32 %f0, 0f00000000;
         cvt.u32.u64 %r20, %a1;
         mov.u32 %r100, 0;

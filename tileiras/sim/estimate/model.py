@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import lcm
 from typing import Any
@@ -24,6 +24,7 @@ from tileiras.sim.estimate import (
     grid_limits,
     locks,
     power,
+    runs,
     sampling,
     steady_state,
     uncertainty,
@@ -37,11 +38,11 @@ from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
+from tileiras.sim.estimate.runs import Run, Sample
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
-from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
@@ -56,35 +57,6 @@ _SIMULATED_AT_ONCE = 150_000
 times are added."""
 _TAIL = 0.02
 """Tail fraction below which tail effects are ignored."""
-
-
-class Sample(NamedTuple):
-    """A repeatable simulation."""
-
-    clusters: tuple[ClusterTrace, ...]
-    slots: int
-    active: int
-    cycles: float
-
-
-class Run(NamedTuple):
-    """One simulation, or the extrapolation of three to a longer one."""
-
-    cycles: float
-    outcome: Outcome
-    """Of the longest simulation."""
-    busy: dict[str, float]
-    """Unit -> busy cycles of all its instances on all SMs of the simulation, for the whole run."""
-    flops: dict[str, float]
-    """Type of operands -> FLOP of dots on all SMs of the simulation, for the whole run."""
-    stalls: dict[tuple[int, str], float]
-    issued: dict[int, float]
-    per_iteration: float
-    """Cycles; 0 without a steady state."""
-    iterations: int
-    """Simulated iterations of the longest loop."""
-    sample: Sample
-    """The shortest simulation made for this run."""
 
 
 class Model:
@@ -248,7 +220,7 @@ class Model:
             if steady is not None:
                 return steady
         (outcome,) = self.simulate([[cluster] * count], slots, active, shown)
-        return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
+        return runs.whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _state(self, cluster: ClusterTrace) -> steady_state.SteadyState | None:
         if id(cluster) not in self.states:
@@ -295,7 +267,7 @@ class Model:
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
-                    return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
+                    return runs.extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, without whole periods.
             result = state.trips - max(0, state.trips - 2 * (result + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
@@ -500,40 +472,3 @@ class Model:
 
 def _kind(cluster: ClusterTrace) -> tuple:
     return sampling.kind_of(trace.visits for trace in cluster.warps)
-
-
-def _busy(outcome: Outcome) -> dict[str, float]:
-    """Unit -> cycles for which it is busy on all SMs."""
-    return _sums({unit: each.busy for unit, each in sm.units.items()} for sm in outcome.sms)
-
-
-def _flops(outcome: Outcome) -> dict[str, float]:
-    return _sums(sm.flops for sm in outcome.sms)
-
-
-def _sums(tables: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    result: dict[str, float] = {}
-    for table in tables:
-        for key, value in table.items():
-            result[key] = result.get(key, 0.0) + value
-    return result
-
-
-def _whole(outcome: Outcome, sample: Sample) -> Run:
-    issued = {index: float(times) for index, times in outcome.issued.items()}
-    return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
-
-
-def _extended(
-    before: Outcome, last: Outcome, times: float, per_iteration: float, iterations: int, sample: Sample
-) -> Run:  # fmt: skip
-    """Extrapolate linearly: last + times * (last - before)."""
-
-    def longer(small: dict, large: dict) -> dict:
-        return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
-
-    busy, flops = (longer(sums(before), sums(last)) for sums in (_busy, _flops))
-    return Run(
-        last.cycles + times * (last.cycles - before.cycles), last, busy, flops, longer(before.stalls, last.stalls),
-        longer(before.issued, last.issued), per_iteration, iterations, sample,
-    )  # fmt: skip
