@@ -194,7 +194,7 @@ class Simulation:
         self.stalls[instruction, reason] += cycles
 
     def wait(self, warp: Warp, instruction: int, reason: str, start: float, end: float, cause: Cause | None) -> None:
-        self.stalls[instruction, reason] += end - start  # as `_note` does: a call fewer for each wait
+        self._note(instruction, reason, end - start)
         if self.history:
             warp.log.append(Wait(start, end, reason, instruction, cause))
 

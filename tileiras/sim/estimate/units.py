@@ -175,9 +175,7 @@ class Unit:
         if start < at:
             start = at
         free[server] = start + cycles
-        self.busy += cycles  # as `count` does: a call fewer for each request
-        if self.requests is not None:
-            self.requests.append((start, cycles))
+        self.count(start, cycles)
         return start
 
     def count(self, start: float, cycles: float) -> None:
