@@ -8,6 +8,7 @@ The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are th
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +99,25 @@ def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
     rises[0] = True
     np.greater(steps, 0, out=rises[1:])
     return first[rises]
+
+
+def sectors_of_each(addresses: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
+    """The same for accesses of as many addresses each, of ``size`` bytes: aligned ascending ones together, which takes
+    a tenth of the time."""
+    rows = np.stack(addresses)
+    first = rows // SECTOR
+    steps = np.diff(first, axis=1)
+    rises = np.ones(rows.shape, bool)
+    np.greater(steps, 0, out=rises[:, 1:])
+    ends = np.cumsum(rises.sum(axis=1))
+    every = first[rises]
+    plain = (steps >= 0).all(axis=1)
+    if size > 1:
+        plain &= ~(rows & (size - 1)).any(axis=1) & (SECTOR % size == 0)
+    return [
+        every[start:end] if simple else sectors_of(own, size)
+        for own, simple, start, end in zip(addresses, plain.tolist(), [0, *ends[:-1].tolist()], ends.tolist())
+    ]
 
 
 class Event(NamedTuple):
