@@ -219,7 +219,7 @@ def test_stalls_and_issues_are_all_the_time_of_the_warps(name):
     chosen = gpu("H200")
     model = Model(load(ptx, "k", chosen), (grid,), chosen, args)
     model.prepare()
-    outcome = model.simulate([model.recording.clusters[0]] * 2, 2)
+    (outcome,) = model.simulate([[model.recording.clusters[0]] * 2], 2)
     spent = sum(warp.ended - warp.start for warp in outcome.warps)
     assert sum(outcome.issued.values()) + sum(outcome.stalls.values()) == pytest.approx(spent)
     result = model.estimate()

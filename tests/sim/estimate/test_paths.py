@@ -281,6 +281,67 @@ def test_a_branch_path_contains_executed_instructions_only():
     assert [(each["SYNCS"], each["ATOMS"]) for each in counts] == [(12, 5), (2, 0)]
 
 
+def test_a_jump_behind_a_branch_is_the_same_branch():
+    """ptxas makes one branch of both, with the line of the jump, which only the last two trips execute."""
+    copies = "cp.async.cg.shared.global [%r10+{0}], [%a0], 16;\ncp.async.cg.shared.global [%r10+{0}+512], [%a0], 16;\n"
+    body = loop(
+        f"""cp.async.wait_group 1;
+        bar.sync 0;
+        sub.u32 %r15, %r20, %r100;
+        setp.gt.u32 %p7, %r15, 2;
+        @%p7 bra MORE;
+        bra.uni BEHIND;
+        MORE:
+        {"".join(map(copies.format, range(0, 128, 16)))}
+        BEHIND:
+        cp.async.commit_group;
+        st.volatile.shared.u32 [%r10], %r15;""", 6,
+    )  # fmt: skip
+    start = "mov.u32 %r10, data;\nmov.f32 %f0, 0f00000000;\ncvt.u32.u64 %r20, %a1;\n"
+    result = walked(kernel(f"{start}{body}{STORE}", 64, shared=1024, parameters=2), [OUT, 6])
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
+    counts = [executed(walker, path) for path in paths]
+    assert [(each["BAR"], each["LDGSTS"], each["STS"]) for each in counts] == [(6, 4 * 16, 6)] * 2
+
+
+@pytest.mark.parametrize("target, on", [("sm_90a", "H200"), ("sm_120a", "RTX PRO 6000")])
+def test_a_jump_back_is_the_branch_that_leaves_the_loop(target, on):
+    """Moves of what a loop carries have the line of its branch, as the jump behind them; between the branch and the
+    jump ptxas puts loads."""
+    result = walked(kernel(
+        """mov.u32 %r10, data;
+        mov.f32 %f0, 0f00000000;
+        cvt.u32.u64 %r20, %a1;
+        mov.u32 %r100, 0;
+        mov.u32 %r40, 256;
+        mov.u32 %r41, 512;
+        bra.uni HEAD;
+        AGAIN:
+        add.u32 %r43, %r10, %r40;
+        st.shared.f32 [%r43+64], %f0;
+        bar.sync 0;
+        ld.shared.f32 %f0, [%r10+32];
+        mov.u32 %r42, %r40;
+        mov.u32 %r40, %r41;
+        mov.u32 %r41, %r42;
+        add.u32 %r100, %r100, 1;
+        setp.eq.u32 %p15, %r100, %r20;
+        @%p15 bra DONE;
+        HEAD:
+        .pragma "nounroll";
+        st.shared.u32 [%r10], %r100;
+        bra.uni AGAIN;
+        DONE:""",
+        64, target, shared=4096, parameters=2,
+    ), [OUT, 6], on)  # fmt: skip
+    assert everything_is_given_once_and_in_order(*result)
+    _, walker, paths = result
+    assert [(each["BAR"], each["STS"], each["LDS"]) for each in (executed(walker, path) for path in paths)] == [
+        (6, 12, 5)
+    ] * 2
+
+
 # ---- code that does not belong to the PTX ---------------------------------------------------------------------------
 
 
@@ -333,5 +394,5 @@ def test_an_added_wait_for_dots_is_no_evidence_of_the_path():
     code = (at(0, "FADD", 7), at(1, "HGMMA.64x64x16.F32", 4), at(2, "WARPGROUP.DEPBAR.LE", 7),
             at(3, "WARPGROUP.DEPBAR.LE", 5), at(4, "EXIT", 9))  # fmt: skip
     whole = MachineCode("k", "sm_90a", code, (BasicBlock(0, 80, ()),), {}, 32, 0, 0)
-    (block,) = prepare(whole, {4, 5, 7, 9}, set(), ())
+    (block,) = prepare(whole, {4, 5, 7, 9}, set(), (), {})
     assert block.anchors == (4, 5)

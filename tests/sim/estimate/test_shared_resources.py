@@ -62,7 +62,7 @@ def test_dots_copies_and_threads_share_the_port_of_shared_memory():
         sm.copied(now, 64 * 64)
         now = max(now + 64.0, ready)
     assert now == pytest.approx(200 * 64 * 160 / 128, rel=0.03)
-    assert sm.busy["shared"] <= max(now, sm.port) * 1.001
+    assert sm.units["shared"].busy <= max(now, sm.port) * 1.001
 
 
 def test_dots_that_leave_the_port_free_are_not_slowed():
@@ -81,4 +81,4 @@ def test_an_access_occupies_the_load_store_units_by_lanes(name):
     sm = Multiprocessor(chosen, shares(), 1 << 17)
     for _ in range(10):
         sm.shared_access(0.0, 1.0)
-    assert sm.busy["lsu"] == 10 * 32 / chosen.lanes["lsu"]
+    assert sm.units["lsu"].busy == 10 * 32 / chosen.lanes["lsu"]

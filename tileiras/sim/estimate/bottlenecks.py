@@ -18,14 +18,15 @@ def phases_of(outcome: Outcome, clock_mhz: float) -> tuple[Phase, ...]:
     count = max(1, int(outcome.cycles) // BIN + 1)
     width = -(-count // _PHASES)
     waits = _waits_by_bin(outcome)
+    loads = [{unit: served.load() for unit, served in sm.units.items()} for sm in outcome.sms]
     phases = []
     for first in range(0, count, width):
         start, end = first * BIN, min(outcome.cycles, (first + width) * BIN)
         if end <= start:
             break
         busy: dict[str, float] = {}
-        for sm in outcome.sms:
-            for unit, bins in sm.bins.items():
+        for load in loads:
+            for unit, bins in load.items():
                 busy[unit] = busy.get(unit, 0.0) + sum(bins.get(at, 0.0) for at in range(first, first + width))
         utilization = utilization_of(busy, end - start, outcome)
         reasons: dict[str, float] = {}
@@ -49,7 +50,7 @@ def utilization_of(busy: dict[str, float], cycles: float, outcome: Outcome) -> d
     """Share of `cycles` in which each unit was busy, by its name in results; of two units with one name, the busier."""
     utilization: dict[str, float] = {}
     for unit, spent in busy.items():
-        instances = sum(len(sm.free[unit]) for sm in outcome.sms)
+        instances = sum(len(sm.units[unit].free) for sm in outcome.sms)
         share = spent / (cycles * instances) if cycles else 0.0
         utilization[TITLES[unit]] = max(utilization.get(TITLES[unit], 0.0), share)
     return utilization

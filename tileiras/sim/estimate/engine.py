@@ -10,6 +10,7 @@ events at one time are processed in the order of their creation.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES
@@ -67,12 +68,14 @@ class Simulation:
 
     def __init__(
         self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int,
-        products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False,
+        products: Mapping[int, Multiply] | None = None, registers: int = 0, cold: bool = False, history: bool = True,
     ) -> None:  # fmt: skip
         """``products``: PTX line -> the `mma` there; ``registers``: initial registers of a thread; ``cold``: the
-        code is in memory only, and is fetched to an SM line by line."""
+        code is in memory only, and is fetched to an SM line by line; ``history``: whether the outcome has all waits,
+        spans and requests, not only their sums."""
         self.registers = registers
         self.cold = cold
+        self.history = history
         self.code: list[dict[int, float]] = [{} for _ in range(members)]  # by SM: line of code -> when it arrives
         self.products = products or {}
         self.tensor_cycles: dict[int, float] = {}  # by instruction of an `mma`, computed on demand
@@ -81,33 +84,66 @@ class Simulation:
         self.gpu = gpu
         self.members = members
         chip = Chip(shares, members)
-        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes, chip) for _ in range(members))
+        self.sms = tuple(Multiprocessor(gpu, shares, cache_bytes, chip, history) for _ in range(members))
         self.heap: list[tuple[float, int, Warp | Signal]] = []
         self.order = 0
         self.now = 0.0
         self.warps: list[Warp] = []
         self.ends: list[float] = []
-        self.executed: dict[int, list] = {}  # id of a segment -> [segment, times]
-        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # id of a segment -> see `_latency_of`
-        self.stalls: dict[tuple[int, str], float] = {}
+        self.executed: defaultdict[int, int] = defaultdict(int)  # number of a segment -> times
+        self.latencies: dict[int, tuple[float, str, str, float]] = {}  # by segment, see `_latency_of`
+        self.stalls: defaultdict[tuple[int, str], float] = defaultdict(float)
         self.spans: list[Span] = []
         self.updates: list[Update] = []
         self.mbarriers: list[Mbarrier] = []
+        self.queue: Sequence[Sequence[WarpWork]] = ()
+        self.begun = 0
+        self.most_begun = -1
+        """Clusters of the queue before whose next one the simulation stops."""
+        self.stopped = False
+        self.midway: tuple[Warp, float] | None = None
+        """The warp that was running when the simulation stopped, and its time."""
+        self.next_cluster: tuple[int, float] | None = None
+        """Slot and time of the cluster before whose beginning the simulation stopped."""
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self, clusters: Sequence[Sequence[WarpWork]], slots: int) -> Outcome:
         """Raise StalledForever if warps wait for events that never come."""
-        self.queue = list(clusters)
-        self.begun = 0
-        for slot in range(min(slots, len(clusters))):
+        self.queue = clusters
+        self.begin(slots)
+        return self.finish()
+
+    def begin(self, slots: int) -> None:
+        """Start the first clusters of the queue."""
+        for slot in range(min(slots, len(self.queue))):
             self._begin(slot, 0.0)
-        while self.heap:
+
+    def proceed(self) -> None:
+        """Process events until none is left, or a warp or the queue reaches its limit."""
+        self.stopped = False
+        if self.next_cluster is not None:
+            slot, at = self.next_cluster
+            self.next_cluster = None
+            if self.begun < len(self.queue):
+                self._begin(slot, at)
+        if self.midway is not None:
+            warp, at = self.midway
+            self.midway = None
+            if self.heap and self.heap[0][0] < at:
+                self.push(at, warp)
+            else:
+                self._advance(warp, at)
+        while self.heap and not self.stopped:
             self.now, _, item = heapq.heappop(self.heap)
             if isinstance(item, Warp):
                 self._advance(item, self.now)
             else:
                 deliver(self, item)
+
+    def finish(self) -> Outcome:
+        """Process all events. Raises StalledForever."""
+        self.proceed()
         waiting = [warp for warp in self.warps if warp.ended < 0]
         if waiting:
             instruction = self._instruction(waiting[0])
@@ -115,7 +151,8 @@ class Simulation:
                 f"{len(waiting)} warps wait for events that never come, the first at PTX line {instruction.ptx_line}"
             )
         issued: dict[int, int] = {}
-        for segment, times in self.executed.values():
+        for number, times in self.executed.items():
+            segment = self.machine.numbered[number]
             for index in range(segment.first, segment.first + segment.issues):
                 issued[index] = issued.get(index, 0) + times
                 fixed = max(1, self.machine.instructions[index].stall) - 1
@@ -134,11 +171,11 @@ class Simulation:
         cluster = Cluster(self.begun, slot, live)
         self.ends.append(-1.0)
         self.begun += 1
-        for work in works:
+        for place, work in enumerate(works):
             # Warps of a CTA are assigned to the sub-cores in turn; so are CTAs with fewer warps than sub-cores.
             count = live[work.rank]
             first = slot * count if count < SUB_CORES else 0
-            warp = Warp(len(self.warps), work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
+            warp = Warp(len(self.warps), place, work, cluster, self.sms[work.rank], (first + work.warp) % SUB_CORES)
             warp.start = at
             warp.ended = -1.0
             self.warps.append(warp)
@@ -154,14 +191,12 @@ class Simulation:
         return segment.last
 
     def _note(self, instruction: int, reason: str, cycles: float) -> None:
-        key = (instruction, reason)
-        self.stalls[key] = self.stalls.get(key, 0.0) + cycles
+        self.stalls[instruction, reason] += cycles
 
     def wait(self, warp: Warp, instruction: int, reason: str, start: float, end: float, cause: Cause | None) -> None:
-        key = (instruction, reason)
-        stalls = self.stalls
-        stalls[key] = stalls.get(key, 0.0) + (end - start)
-        warp.log.append(Wait(start, end, reason, instruction, cause))
+        self._note(instruction, reason, end - start)
+        if self.history:
+            warp.log.append(Wait(start, end, reason, instruction, cause))
 
     def _advance(self, warp: Warp, now: float) -> None:
         """Run a warp until it blocks or an earlier event is pending."""
@@ -199,8 +234,11 @@ class Simulation:
             warp.segment += 1
             if warp.segment == len(segments):
                 now = self._leave_block(warp, step, now)
-                if warp.step == len(warp.work):
-                    self._end(warp, now)
+                if warp.step == warp.limit:
+                    if warp.step == len(warp.work):
+                        self._end(warp, now)
+                    else:
+                        self.stopped, self.midway = True, (warp, now)
                     return
             if heap and heap[0][0] < now:
                 self.push(now, warp)
@@ -248,19 +286,17 @@ class Simulation:
 
     def _issue(self, warp: Warp, segment: Segment, now: float) -> float:
         """Issue a segment; returns when the warp can issue the next one."""
-        sm, sub_core = warp.sm, warp.sub_core
-        entry = self.executed.get(id(segment))
-        if entry is None:
-            self.executed[id(segment)] = [segment, 1]
-        else:
-            entry[1] += 1
+        servers = warp.servers
+        self.executed[segment.number] += 1
         alone = now + segment.cycles
-        stall = segment.stall
-        end = max(alone, sm.take("issue", sub_core, now, segment.issues) + segment.issues - 1 + stall)
+        stall, issues = segment.stall, segment.issues
+        unit, server = servers["issue"]
+        end = max(alone, unit.take(server, now, issues) + issues - 1 + stall)
         binding = "issue"
         for pipe, total, one in segment.pipes:
             # The pipe has to accept the last instruction when it is issued.
-            limit = sm.take(pipe, sub_core, now, total) + total - one + stall
+            unit, server = servers[pipe]
+            limit = unit.take(server, now, total) + total - one + stall
             if limit > end:
                 end, binding = limit, f"{pipe} pipe"
         if end > alone:
@@ -324,14 +360,14 @@ class Simulation:
 
     def _untold(self, warp: Warp, segment: Segment, issued: float) -> tuple[float, str]:
         """Completion of a variable-latency instruction for which the emulator records no event."""
-        entry = self.latencies.get(id(segment))
+        entry = self.latencies.get(segment.number)
         if entry is None:
-            entry = self.latencies[id(segment)] = self._latency_of(segment.last)
+            entry = self.latencies[segment.number] = self._latency_of(segment.last)
         latency, reason, unit, cycles = entry
         start = issued
         if unit and cycles:
-            instances = warp.sm.free[unit]
-            start = max(issued, instances[warp.sub_core if len(instances) > 1 else 0] - cycles)
+            servers, number = warp.servers[unit]
+            start = max(issued, servers.free[number] - cycles)
         return start + latency, reason
 
     def _latency_of(self, instruction: Instruction) -> tuple[float, str, str, float]:
@@ -342,7 +378,7 @@ class Simulation:
         if pipe == "lsu" and opcode != "LDC":
             return 2, "memory", "", 0.0  # no lane was active
         key, reason = _LATENCIES.get(opcode) or _PIPE_LATENCIES.get(pipe, ("mufu", "special register"))
-        unit = pipe if pipe in self.sms[0].free else ""
+        unit = pipe if pipe in self.sms[0].units else ""
         return latency.get(key, latency["mufu"]), reason, unit, pipe_cycles(pipe, self.gpu)
 
     def _end(self, warp: Warp, now: float) -> None:
@@ -358,7 +394,9 @@ class Simulation:
             self.free(cluster.barrier.check(live, cause), now, "cluster_barrier", "cluster barrier", cause)
             return
         self.ends[cluster.number] = now
-        if self.begun < len(self.queue):
+        if self.begun == self.most_begun:
+            self.stopped, self.next_cluster = True, (cluster.slot, now)
+        elif self.begun < len(self.queue):
             self._begin(cluster.slot, now)
 
     def free(self, waiting: list[Waiting], at: float, latency: str, reason: str, cause: Cause | None) -> None:
@@ -385,10 +423,12 @@ class Simulation:
             if warp.step == len(warp.work):
                 self._end(warp, end)
                 return
+            self.stopped |= warp.step == warp.limit
         self.push(end, warp)
 
     def span(self, warp: Warp, unit: str, name: str, start: float, end: float, index: int) -> None:
-        self.spans.append(Span(warp.rank, unit, name, start, end, index))
+        if self.history:
+            self.spans.append(Span(warp.rank, unit, name, start, end, index))
 
 
 HANDLERS: dict[type, Callable[[Simulation, Warp, Event, int, float], Done | None]] = {

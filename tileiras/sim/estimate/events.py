@@ -8,6 +8,7 @@ The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are th
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class Access:
         self.summed = False
         """Whether the machine code sums up the lanes and updates once."""
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
         return self.addresses.size * self.size
 
@@ -73,6 +74,11 @@ class Access:
         """Numbers of the 32-byte sectors that it touches, in order."""
         return sectors_of(self.addresses, self.size)
 
+    @functools.cached_property
+    def lines(self) -> int:
+        """Number of lines that it touches."""
+        return len(np.unique(self.sectors // (LINE // SECTOR))) if self.sectors.size > 1 else 1
+
 
 def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
     """Numbers of the sectors that ``size`` bytes at each of the addresses touch, in order, without duplicates."""
@@ -95,6 +101,25 @@ def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
     return first[rises]
 
 
+def sectors_of_each(addresses: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
+    """The same for accesses of as many addresses each, of ``size`` bytes: aligned ascending ones together, which takes
+    a tenth of the time."""
+    rows = np.stack(addresses)
+    first = rows // SECTOR
+    steps = np.diff(first, axis=1)
+    rises = np.ones(rows.shape, bool)
+    np.greater(steps, 0, out=rises[:, 1:])
+    ends = np.cumsum(rises.sum(axis=1))
+    every = first[rises]
+    plain = (steps >= 0).all(axis=1)
+    if size > 1:
+        plain &= ~(rows & (size - 1)).any(axis=1) & (SECTOR % size == 0)
+    return [
+        every[start:end] if simple else sectors_of(own, size)
+        for own, simple, start, end in zip(addresses, plain.tolist(), [0, *ends[:-1].tolist()], ends.tolist())
+    ]
+
+
 class Event(NamedTuple):
     """An operation of a warp at a line of the PTX."""
 
@@ -109,6 +134,8 @@ class PtxBlock(NamedTuple):
     lines: tuple[int, ...]
     branch: int
     """Line of the branch that ends it, 0 for a fallthrough."""
+    jump: int
+    """Line of the unconditional branch behind a conditional one, 0 without."""
 
 
 class WarpTrace:

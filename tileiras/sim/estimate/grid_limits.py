@@ -55,7 +55,7 @@ def power_cycles(flops: Mapping[str, float], gpu: Gpu, recording: Recording) -> 
 
     Power is that of operations: cycles in which tensor cores wait for operands or for copies of scales need less.
     """
-    if not at_full_rate(recording):
+    if not flops or not at_full_rate(recording):
         return 0.0
     cycles = sum(work / (gpu.tensor.get(key) or gpu.mma_sync[key]) for key, work in flops.items())
     return cycles / (gpu.sms * gpu.tensor_reach)

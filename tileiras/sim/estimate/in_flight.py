@@ -65,19 +65,26 @@ class Warp:
     """A warp in flight."""
 
     __slots__ = (
-        "causes", "cluster", "ended", "event", "groups", "held", "log", "marks", "number", "phase", "rank", "reasons",
-        "registers", "saved", "scoreboards", "segment", "sm", "start", "step", "sub_core", "tensor_loads", "warp",
-        "work",
+        "causes", "cluster", "ended", "event", "groups", "held", "limit", "log", "marks", "number", "phase", "place",
+        "rank", "reasons", "registers", "saved", "scoreboards", "segment", "servers", "sm", "start", "step", "sub_core",
+        "tensor_loads", "warp", "work",
     )  # fmt: skip
 
-    def __init__(self, number: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int) -> None:
+    def __init__(
+        self, number: int, place: int, work: WarpWork, cluster: Cluster, sm: Multiprocessor, sub_core: int
+    ) -> None:
+        """``place``: of its work among that of its cluster."""
         self.number = number
+        self.place = place
         self.work = work.steps
+        self.limit = len(work.steps)
+        """Step before which the simulation stops, or the number of steps."""
         self.rank = work.rank
         self.warp = work.warp
         self.cluster = cluster
         self.sm = sm
         self.sub_core = sub_core
+        self.servers = sm.servers[sub_core]
         self.start = self.ended = 0.0
         self.step = self.segment = self.event = self.phase = 0
         self.saved = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tileiras.codegen.machine_code import Instruction
 from tileiras.sim.estimate.machine_blocks import UNITS, MachineBlock
@@ -47,10 +48,13 @@ def pipe_of(instruction: Instruction) -> str:
     return "none" if opcode.startswith(("UT", "UBL", "HGMMA", "QGMMA", "IGMMA", "NOP")) else "alu"
 
 
-class Segment(NamedTuple):
+@dataclass(slots=True)
+class Segment:
     """Consecutive instructions of a warp; only the last may have effects beyond registers, and only the first waits
     for scoreboards."""
 
+    number: int
+    """In the machine code."""
     wait: int
     """Mask of the awaited scoreboards."""
     issues: int
@@ -95,9 +99,10 @@ _WIDE = frozenset({"GPU", "SYS"})
 
 
 class Machine(NamedTuple):
-    """Segments by block, and all instructions."""
+    """Segments by block and by number, and all instructions."""
 
     segments: tuple[tuple[Segment, ...], ...]
+    numbered: tuple[Segment, ...]
     instructions: tuple[Instruction, ...]
     parts: dict[int, float]
     """Instruction of `mma` whose name lacks the shape -> its share of the dot of the PTX."""
@@ -128,6 +133,7 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
     """Cut blocks into segments."""
     every: list[Instruction] = []
     items = []
+    numbered: list[Segment] = []
     for block in blocks:
         segments: list[Segment] = []
         start = 0
@@ -144,11 +150,12 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
             following = block.instructions[position + 1] if position < last_position else None
             if acts or following is None or following.wait_mask:
                 run = block.instructions[start : position + 1]
-                segments.append(_segment(run, first + start, position, acts, gpu))
+                segments.append(_segment(len(numbered) + len(segments), run, first + start, position, acts, gpu))
                 start = position + 1
         every += block.instructions
         items.append(tuple(segments))
-    return Machine(tuple(items), tuple(every), _parts(blocks))
+        numbered += segments
+    return Machine(tuple(items), tuple(numbered), tuple(every), _parts(blocks))
 
 
 def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
@@ -165,7 +172,9 @@ def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
     return parts
 
 
-def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool, gpu: Gpu) -> Segment:
+def _segment(
+    number: int, run: tuple[Instruction, ...], first: int, position: int, acts: bool, gpu: Gpu
+) -> Segment:  # fmt: skip
     busy: dict[str, float] = {}
     one: dict[str, float] = {}
     for instruction in run:
@@ -183,4 +192,6 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
     spent = sum(max(1, instruction.stall) for instruction in run)
     group, fences = _group(run[-1]), _fences(run[-1])
     last, stall = run[-1], max(1, run[-1].stall)
-    return Segment(run[0].wait_mask, len(run), spent, pipes, first, last, stall, position, tensor, acts, group, fences)
+    return Segment(
+        number, run[0].wait_mask, len(run), spent, pipes, first, last, stall, position, tensor, acts, group, fences
+    )

@@ -7,7 +7,7 @@ iterations.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from statistics import median_low
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
@@ -108,15 +108,22 @@ class MachineBlock(NamedTuple):
         return self.instructions[-1].opcode == "CALL"
 
 
-def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several: Collection[int]) -> list[MachineBlock]:
+def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several: Collection[int],
+            behind: Mapping[int, int]) -> list[MachineBlock]:  # fmt: skip
     """Prepare the blocks of an entry; ``ptx_lines`` are the lines of the PTX in traces, ``branches`` those that branch,
-    ``several`` those of more than one instruction."""
+    ``several`` those of more than one instruction; ``behind``: line of an unconditional branch behind a conditional
+    one -> line of the latter."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     computed = {each.ptx_line for each in code.instructions if each.opcode != "WARPGROUP" and not is_move(each)}
     value = []
     jumps: set[int] = set()  # line of the branch that ends the previous block
     for block in code.blocks:
-        instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
+        *before, last = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
+        # Of a conditional branch and the jump behind it ptxas makes one branch, with the line of either; a warp
+        # executes the jump only where it does not take the branch.
+        merged = len(block.successors) > 1 and last.opcode in BRANCHES
+        line = behind.get(last.ptx_line, last.ptx_line) if merged else last.ptx_line
+        instructions = (*before, last._replace(ptx_line=line))
         anchors: dict[int, None] = {}
         effects = False
         guarded: dict[int, None] = {}
@@ -134,8 +141,9 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
             branches_here = opcode in BRANCHES and line in branches
             if is_added(instruction) or _waits_by_itself(instruction) and line in computed:
                 continue
-            if branches_here and line in jumps and (len(instructions) <= JUMP or only_of == {line}):
-                continue  # of the next branch of the PTX, which has this one's line
+            if branches_here and line in jumps and (len(block.successors) == 1 or len(instructions) <= JUMP
+                                                    or only_of == {line}):  # fmt: skip
+                continue  # the other way of this branch, or of the next branch of the PTX, which has this one's line
             if branches_here or opcode in EFFECTS and instruction.predicate in ALWAYS:
                 anchors[line] = None
                 effects |= not branches_here
@@ -143,7 +151,7 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
                 guarded[line] = None
         for line in anchors:
             guarded.pop(line, None)
-        jumps = {each.ptx_line for each in instructions[-1:] if each.opcode in BRANCHES}
+        jumps = {last.ptx_line} if last.opcode in BRANCHES else set()
         plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES and not is_added(each))
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in ptx_lines)))
         value.append(MachineBlock(

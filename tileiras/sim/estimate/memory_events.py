@@ -48,7 +48,7 @@ def _local(
     sm, latency = warp.sm, engine.gpu.latency
     words = sorted({place // 4 + word for place in places for word in range(max(1, size // 4))})
     cycles = max(1.0, len(places) * size / engine.gpu.bytes_per_cycle["l1"])
-    start = sm.take("l1", 0, at, cycles)
+    start = sm.units["l1"].take(0, at, cycles)
     end = start + cycles
     cause = Cause("l1", warp.number, index, at, start, end)
     sectors = [(warp.number << _PLACES | word) << 2 | part for word in words for part in range(4)]
@@ -105,7 +105,7 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     sm = warp.sm
     if copy.addresses is None or not copy.addresses.size:
         return at, at + engine.gpu.latency["shared"]
-    served = sm.take("lsu", 0, at, max(32 / engine.gpu.lanes["lsu"], copy.element / 4)) + 1
+    served = sm.units["lsu"].take(0, at, max(32 / engine.gpu.lanes["lsu"], copy.element / 4)) + 1
     sectors = sectors_of(copy.addresses, copy.element)
     size = sectors.size * SECTOR
     missing = sm.shares.missing(copy, size)
@@ -118,7 +118,7 @@ def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float,
     sm, latency = warp.sm, engine.gpu.latency
     rate = engine.gpu.bytes_per_cycle["tma"]
     cycles = max(copy.bytes / rate, float(copy.rows))
-    start = sm.take("tma", 0, at, cycles)
+    start = sm.units["tma"].take(0, at, cycles)
     targets = {target % engine.members for target in copy.destinations} or {warp.rank}
     smem_end = max(engine.sms[target].copied(start, copy.bytes) for target in targets)
     if copy.direction == "shared" or copy.addresses is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from itertools import chain
 from math import lcm
 from typing import Any
 
@@ -15,6 +16,7 @@ from tileiras.sim.emulator.launch.emulation import launch_shapes
 from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import (
+    alike,
     contention,
     doubt,
     drawing,
@@ -22,6 +24,7 @@ from tileiras.sim.estimate import (
     grid_limits,
     locks,
     power,
+    runs,
     sampling,
     steady_state,
     uncertainty,
@@ -35,11 +38,11 @@ from tileiras.sim.estimate.machine import Machine, compile_blocks
 from tileiras.sim.estimate.paths import Walker
 from tileiras.sim.estimate.recorder import joined, record
 from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, SteadyLoop
+from tileiras.sim.estimate.runs import Run, Sample
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
 from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
 from tileiras.sim.memory import Journal
-from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
@@ -54,35 +57,6 @@ _SIMULATED_AT_ONCE = 150_000
 times are added."""
 _TAIL = 0.02
 """Tail fraction below which tail effects are ignored."""
-
-
-class Sample(NamedTuple):
-    """A repeatable simulation."""
-
-    clusters: tuple[ClusterTrace, ...]
-    slots: int
-    active: int
-    cycles: float
-
-
-class Run(NamedTuple):
-    """One simulation, or the extrapolation of three to a longer one."""
-
-    cycles: float
-    outcome: Outcome
-    """Of the longest simulation."""
-    busy: dict[str, float]
-    """Unit -> busy cycles of all its instances on all SMs of the simulation, for the whole run."""
-    flops: dict[str, float]
-    """Type of operands -> FLOP of dots on all SMs of the simulation, for the whole run."""
-    stalls: dict[tuple[int, str], float]
-    issued: dict[int, float]
-    per_iteration: float
-    """Cycles; 0 without a steady state."""
-    iterations: int
-    """Simulated iterations of the longest loop."""
-    sample: Sample
-    """The shortest simulation made for this run."""
 
 
 class Model:
@@ -101,6 +75,10 @@ class Model:
         self.mean = 1.0
         """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
+        self.states: dict[int, steady_state.SteadyState | None] = {}
+        """Steady states by the id of a cluster of the recording."""
+        self.with_history: set[tuple] = set()
+        """Keys of those outcomes that have a history."""
         self.one_by_one = False
         """Whether clusters take each other's locks and are therefore recorded one after the other."""
         self.apart = False
@@ -189,47 +167,71 @@ class Model:
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
-    def simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int | None = None) -> Outcome:
-        """Simulate clusters on the slots of an SM; the outcome is cached by their paths."""
-        active = active or self.active
-        key = (tuple(_kind(cluster) for cluster in traces), slots, active)
-        if key not in self.outcomes:
-            self.outcomes[key] = self._simulate(traces, slots, active)
-        return self.outcomes[key]
+    def simulate(
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, shown: bool = True
+    ) -> list[Outcome]:
+        """Simulate executions, the longest last, of clusters on the slots of an SM; outcomes are cached by the paths.
 
-    def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int, cold: bool = False) -> Outcome:
-        works = []
-        by_cluster: dict[int, list[WarpWork]] = {}
-        for cluster in traces:
-            if id(cluster) not in by_cluster:
-                by_cluster[id(cluster)] = [
+        ``shown``: whether the estimate shows the longest one, so that its outcome needs a history.
+        """
+        active = active or self.active
+        keys = [(tuple(map(_kind, traces)), slots, active) for traces in executions]
+        history = [False] * (len(executions) - 1) + [shown]
+        known = (self.with_history if each else self.outcomes for each in history)
+        missing = [at for at, (key, outcomes) in enumerate(zip(keys, known)) if key not in outcomes]
+        if missing:
+            history_of_last = history[missing[-1]]
+            results = self._simulate([executions[at] for at in missing], slots, active, history=history_of_last)
+            self.outcomes.update(zip((keys[at] for at in missing), results))
+            self.with_history.update([keys[missing[-1]]] * history_of_last)
+        return [self.outcomes[key] for key in keys]
+
+    def _simulate(
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int, cold: bool = False,
+        history: bool = False,
+    ) -> list[Outcome]:  # fmt: skip
+        works: dict[int, list[WarpWork]] = {}
+        for cluster in chain(*executions):
+            if id(cluster) not in works:
+                works[id(cluster)] = [
                     WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
                 ]
-            works.append(by_cluster[id(cluster)])
-        simulation = Simulation(
-            self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
-            self.image.code.registers, cold,
-        )
-        return simulation.run(works, slots)
 
-    def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
+        def create(history: bool) -> Simulation:
+            return Simulation(
+                self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products,
+                self.image.code.registers, cold, history,
+            )  # fmt: skip
+
+        every = [[works[id(cluster)] for cluster in traces] for traces in executions]
+        return alike.outcomes(create, every, slots, history)
+
+    def run(
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None, shown: bool = True
+    ) -> Run:
         """``count`` clusters of a kind on the slots of an SM; loops are extrapolated from their steady state if they
         reach one.
 
-        ``active``: number of SMs with work; all that the grid fills if None.
+        ``active``: number of SMs with work; all that the grid fills if None; ``shown`` as in `simulate`.
         """
-        lines = {number: block.lines for number, block in self.recording.blocks.items()}
-        state = steady_state.find(cluster, lines)
+        state = self._state(cluster)
         if state is not None:
-            steady = self._steady(cluster, count, slots, active, state)
+            steady = self._steady(cluster, count, slots, active, state, shown)
             if steady is not None:
                 return steady
-        outcome = self.simulate([cluster] * count, slots, active)
-        return _whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
+        (outcome,) = self.simulate([[cluster] * count], slots, active, shown)
+        return runs.whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
+
+    def _state(self, cluster: ClusterTrace) -> steady_state.SteadyState | None:
+        if id(cluster) not in self.states:
+            lines = {number: block.lines for number, block in self.recording.blocks.items()}
+            self.states[id(cluster)] = steady_state.find(cluster, lines)
+        return self.states[id(cluster)]
 
     def _steady(
-        self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
-    ) -> Run | None:
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState,
+        shown: bool,
+    ) -> Run | None:  # fmt: skip
         # ptxas merges several iterations into one of the machine code: only multiples of it are left out.
         first_line, last_line = state.lines
         copies = (block.copies for block in self.walker.blocks
@@ -249,7 +251,7 @@ class Model:
                     continue
                 traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
                 try:
-                    outcomes = [self.simulate([trace] * count, slots, active) for trace in traces]
+                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, shown)
                 except StalledForever:
                     self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                     return None
@@ -265,7 +267,7 @@ class Model:
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
-                    return _extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
+                    return runs.extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, without whole periods.
             result = state.trips - max(0, state.trips - 2 * (result + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
@@ -307,8 +309,11 @@ class Model:
         steps = sum(full.outcome.issued.values())
         # CTAs that share an SM get out of step: the end of one overlaps with the beginning of another.
         if self.slots > 1 and rounds > 2 and steps * 3 <= _SIMULATED_AT_ONCE:
-            two = self.run(cluster, 2 * self.slots + rest, self.slots)
-            three = self.run(cluster, 3 * self.slots + rest, self.slots)
+            shorter, longer = 2 * self.slots + rest, 3 * self.slots + rest
+            if not full.per_iteration:
+                self.simulate([[cluster] * shorter, [cluster] * longer], self.slots)
+            two = self.run(cluster, shorter, self.slots, shown=False)
+            three = self.run(cluster, longer, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
             return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
@@ -316,7 +321,7 @@ class Model:
         waves, rest = divmod(self.clusters, self.sets * self.slots)
         cycles, most = waves * full.cycles, -(-rest // self.sets)
         if rest:
-            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most)).cycles
+            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most), shown=False).cycles
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
@@ -340,7 +345,7 @@ class Model:
             return last
         work = sum(end - first for end in free)
         active = max(1, round(work / (last - first) / self.slots))
-        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members))
+        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members), shown=False)
         faster = min(1.0, alone.cycles / run.cycles)
         self.note(f"on average {active * self.members} of {self.active} SMs have work in the last {last - first:.0f} "
                   f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip
@@ -355,7 +360,7 @@ class Model:
         if (lines / PREFETCHED + 1) * self.gpu.latency["dram"] < _TAIL * cycles:
             return 0.0
         sample = run.sample
-        cold = self._simulate(sample.clusters, sample.slots, sample.active, cold=True)
+        (cold,) = self._simulate([sample.clusters], sample.slots, sample.active, cold=True)
         longer = max(0.0, cold.cycles - sample.cycles)
         self.note(f"code that comes from memory for the first time takes {longer:.0f} cycles more")
         return longer
@@ -375,7 +380,7 @@ class Model:
     def _limit(self, run: Run) -> grid_limits.Limit:
         """Lower bound of the cycles of the grid."""
         each = self._runs(run)
-        servers = {unit: len(free) for unit, free in run.outcome.sms[0].free.items()}
+        servers = {unit: len(each.free) for unit, each in run.outcome.sms[0].units.items()}
         busy = {unit: cycles * each for unit, cycles in run.busy.items()}
         turns = contention.turns(dict(zip(self.places, self.recording.clusters)), self.shape)
         active, flops = run.sample.active, self._all_flops(run)
@@ -437,7 +442,7 @@ class Model:
         each = self._runs(run) / run.sample.active / self.gpu.sustained_mhz
         result: dict[str, float] = {}
         for unit, cycles in run.busy.items():
-            title, servers = TITLES[unit], len(run.outcome.sms[0].free[unit])
+            title, servers = TITLES[unit], len(run.outcome.sms[0].units[unit].free)
             result[title] = max(result.get(title, 0.0), cycles * each / servers)
         sustained = grid_limits.power_cycles(self._all_flops(run), self.gpu, self.recording) / self.gpu.sustained_mhz
         result["tensor"] = max(result.get("tensor", 0.0), sustained)
@@ -453,8 +458,7 @@ class Model:
     def _steady_loop(self, run: Run) -> SteadyLoop | None:
         if not run.per_iteration:
             return None
-        lines = {number: block.lines for number, block in self.recording.blocks.items()}
-        result = [steady_state.find(cluster, lines) for cluster in self.recording.clusters]
+        result = [self._state(cluster) for cluster in self.recording.clusters]
         state = max((each for each in result if each is not None), key=lambda each: each.trips)
         # The warp that closes most iterations, and its last one.
         warp = max(run.outcome.warps, key=lambda each: (len(each.marks), -each.number))
@@ -468,33 +472,3 @@ class Model:
 
 def _kind(cluster: ClusterTrace) -> tuple:
     return sampling.kind_of(trace.visits for trace in cluster.warps)
-
-
-def _sums(outcome: Outcome, table: str) -> dict[str, float]:
-    """A table of all SMs, `busy` or `flops`, added up by its keys."""
-    result: dict[str, float] = {}
-    for sm in outcome.sms:
-        for key, value in getattr(sm, table).items():
-            result[key] = result.get(key, 0.0) + value
-    return result
-
-
-def _whole(outcome: Outcome, sample: Sample) -> Run:
-    issued = {index: float(times) for index, times in outcome.issued.items()}
-    busy, flops = _sums(outcome, "busy"), _sums(outcome, "flops")
-    return Run(outcome.cycles, outcome, busy, flops, outcome.stalls, issued, 0.0, 0, sample)
-
-
-def _extended(
-    before: Outcome, last: Outcome, times: float, per_iteration: float, iterations: int, sample: Sample
-) -> Run:  # fmt: skip
-    """Extrapolate linearly: last + times * (last - before)."""
-
-    def longer(small: dict, large: dict) -> dict:
-        return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
-
-    busy, flops = (longer(_sums(before, table), _sums(last, table)) for table in ("busy", "flops"))
-    return Run(
-        last.cycles + times * (last.cycles - before.cycles), last, busy, flops, longer(before.stalls, last.stalls),
-        longer(before.issued, last.issued), per_iteration, iterations, sample,
-    )  # fmt: skip

@@ -151,7 +151,9 @@ class Walker:
         counts = Counter(line for block in ptx.values() for line in block.lines)
         ptx_lines = set(counts)
         several = {line for line, count in counts.items() if count > 1}
-        self.blocks = prepare(code, ptx_lines, {block.branch for block in ptx.values()}, several)
+        branches = {block.branch for block in ptx.values()}
+        jumps = {block.jump: block.branch for block in ptx.values() if block.jump}
+        self.blocks = prepare(code, ptx_lines, branches, several, jumps)
         all_lines = ptx_lines | set(skipped)
         self._block_of = {line: block for block in ptx.values() for line in block.lines if counts[line] == 1}
         self._lines = [self._lines_from(number, ptx_lines, all_lines) for number in range(len(self.blocks))]

@@ -39,7 +39,7 @@ class TraceRecorder:
         if number not in self.blocks:
             lines = tuple(item.line for item in block.instructions)
             ends = bool(lines) and block.instructions[-1].opcode in _BRANCHES
-            self.blocks[number] = PtxBlock(number, lines, lines[-1] if ends else 0)
+            self.blocks[number] = PtxBlock(number, lines, lines[-1] if ends else 0, _jump_behind(block))
         mask = group.mask
         if mask is None:
             for trace in traces:
@@ -113,6 +113,16 @@ class TraceRecorder:
         skipped = frozenset(item.line for block in others for item in block.instructions)
         return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
                          allocations, steps, self.products, skipped)  # fmt: skip
+
+
+def _jump_behind(block: Block) -> int:
+    """Line of the unconditional branch that a warp reaches only where it does not take the branch that ends a block;
+    0 without."""
+    if not block.instructions or block.instructions[-1].opcode != "bra" or block.instructions[-1].guard is None:
+        return 0
+    assert block.successors is not None
+    behind = block.successors[-1].instructions
+    return behind[0].line if len(behind) == 1 and behind[0].opcode == "bra" and behind[0].guard is None else 0
 
 
 def _same(one: object, other: Copy | Commit) -> bool:

@@ -49,7 +49,7 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
     if multiply.kind == "wgmma":
         # Each of the four warps multiplies 16 rows on its own sub-core; B is read once for all of them.
         cycles = work / rate
-        free = sm.free["tensor"][warp.sub_core]
+        free = sm.units["tensor"].free[warp.sub_core]
         start = max(at, free)
         size = multiply.a_bytes + multiply.b_bytes
         cycles = max(cycles, size / engine.gpu.bytes_per_cycle["shared"])
@@ -57,7 +57,7 @@ def begin_product(engine: Simulation, warp: Warp, event: Event, index: int, at: 
             warp.cluster.operands[warp.rank, warp.warp] = sm.read_operands(start, cycles, size)
         ready = warp.cluster.operands.get((warp.rank, warp.warp - warp.warp % _WARPGROUP), start)
         cycles = max(cycles, ready - start)
-        sm.take("tensor", warp.sub_core, at, cycles)
+        sm.units["tensor"].take(warp.sub_core, at, cycles)
         end = start + cycles + latency.get("wgmma", 0.0)
         cause = Cause("tensor", warp.number, index, at, start, end)
         group = warp.groups["wgmma"]
@@ -78,7 +78,7 @@ def multiply_in_registers(engine: Simulation, warp: Warp, index: int, at: float)
         return at, "", None
     key, flop = engine.tensor_flop[index]
     warp.sm.calculated(key, flop)
-    start = warp.sm.take("tensor", warp.sub_core, at, cycles)
+    start = warp.sm.units["tensor"].take(warp.sub_core, at, cycles)
     cause = Cause("tensor", warp.number, index, at, start, start + cycles)
     if instruction.write_scoreboard is not None:
         return start + max(cycles, engine.gpu.latency["mma_sync"]), "tensor core result", cause
@@ -110,7 +110,7 @@ def _tcgen05(
         cycles = max(cycles, LEAST_TCGEN05)
     first = warp.rank & ~1 if blocks == 2 else warp.rank
     ranks = range(first, min(first + blocks, engine.members))
-    start = max(at, *(engine.sms[rank].free["tensor"][0] for rank in ranks))
+    start = max(at, *(engine.sms[rank].units["tensor"].free[0] for rank in ranks))
     # A is prefetched into a separate buffer: m64n256k16 takes 64 cycles though both operands take 80 of the port.
     cycles = max(cycles, multiply.b_bytes / engine.gpu.bytes_per_cycle["shared"])
     size = multiply.a_bytes + multiply.b_bytes
@@ -118,7 +118,7 @@ def _tcgen05(
     cycles = max(cycles, ready - start)
     for rank in ranks:
         for sub_core in range(SUB_CORES):
-            engine.sms[rank].take("tensor", sub_core, start, cycles)
+            engine.sms[rank].units["tensor"].take(sub_core, start, cycles)
     end = start + cycles + engine.gpu.latency.get("tcgen05", 0.0)
     cause = Cause("tensor", warp.number, index, at, start, end)
     queue = warp.cluster.tensor_queue
@@ -132,15 +132,15 @@ def transfer_tensor_memory(engine: Simulation, warp: Warp, event: Event, index: 
     if transfer.kind == "wait":
         return max(at, warp.tensor_loads), "tensor memory", None
     if transfer.kind == "cp":
-        start = max(at, sm.free["tensor"][0])
+        start = max(at, sm.units["tensor"].free[0])
         end = start + latency.get("tcgen05_cp", 70.0)
         for sub_core in range(SUB_CORES):
-            sm.take("tensor", sub_core, start, end - start)
+            sm.units["tensor"].take(sub_core, start, end - start)
         queue = warp.cluster.tensor_queue
         queue[warp.rank] = max(queue.get(warp.rank, 0.0), end)
         return at + 1, "tensor memory", Cause("tensor", warp.number, index, at, start, end)
     cycles = transfer.bytes / engine.gpu.bytes_per_cycle.get("tensor_memory", 512.0)
-    start = sm.take("tensor_memory", 0, at, cycles)
+    start = sm.units["tensor_memory"].take(0, at, cycles)
     end = start + cycles + latency.get("tcgen05_ld", latency["shared"])
     warp.tensor_loads = max(warp.tensor_loads, end)
     return end, "tensor memory", Cause("tensor_memory", warp.number, index, at, start, end)

@@ -10,14 +10,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from math import exp, prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate import sampling
-from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording, sectors_of
+from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording, sectors_of_each
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.support.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 _SHARED = 0.5
 """Share of a cluster's footprint in an allocation that another cluster has to touch for the two to count as sharing
@@ -193,23 +197,37 @@ def _sectors(
 ) -> dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]]:  # fmt: skip
     """Sectors of each access by allocation, and (id, is a store) of the accesses; those of one warp are in order,
     warps by number."""
+    accesses = [event.operation for trace in cluster.warps for events in trace.events.values() for event in events]
+    accesses = [each for each in accesses if _moves(each)]
+    alike: dict[tuple[int, int], list[int]] = {}  # by number and size of the elements
+    for at, each in enumerate(accesses):
+        alike.setdefault((each.addresses.size, _size(each)), []).append(at)
+    sectors: list[np.ndarray] = [np.empty(0, np.int64)] * len(accesses)
+    for (_, size), numbers in alike.items():
+        rows = [accesses[at].addresses.view(np.int64) for at in numbers]
+        for at, own in zip(numbers, sectors_of_each(rows, size)):
+            sectors[at] = own
     entry: dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]] = {}
-    for trace in cluster.warps:
-        for events in trace.events.values():
-            for event in events:
-                access = event.operation
-                if isinstance(access, Access):
-                    if access.space != "global":
-                        continue
-                    sectors, stores = access.sectors, access.write
-                elif isinstance(access, Copy) and access.addresses is not None and access.addresses.size:
-                    sectors = sectors_of(access.addresses.view(np.int64), access.element)
-                    stores = access.direction == "store"
-                else:
-                    continue
-                number = bisect_right(bases, int(sectors[0]) * SECTOR + SECTOR - 1) - 1
-                if number >= 0:
-                    parts, result = entry.setdefault(number, ([], []))
-                    parts.append(sectors)
-                    result.append((id(access), stores))
+    for access, own in zip(accesses, sectors):
+        if isinstance(access, Access):
+            access.sectors, stores = own, access.write
+        else:
+            stores = access.direction == "store"
+        number = bisect_right(bases, int(own[0]) * SECTOR + SECTOR - 1) - 1
+        if number >= 0:
+            parts, result = entry.setdefault(number, ([], []))
+            parts.append(own)
+            result.append((id(access), stores))
     return entry
+
+
+def _moves(operation: object) -> TypeGuard[Access | Copy]:
+    """Whether it accesses global memory."""
+    if isinstance(operation, Access):
+        return operation.space == "global"
+    return isinstance(operation, Copy) and operation.addresses is not None and operation.addresses.size > 0
+
+
+def _size(access: Access | Copy) -> int:
+    """Bytes of an element."""
+    return access.size if isinstance(access, Access) else access.element

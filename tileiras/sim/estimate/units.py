@@ -3,11 +3,10 @@ over time."""
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from math import exp
-
-import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.events import LINE, SECTOR, Access
@@ -91,6 +90,11 @@ class Cache:
         self.asked: dict[int, int] = {}
         """Sectors by line that have missed before: DRAM serves only the first miss."""
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Cache:
+        result = copy.copy(self)
+        result.lines, result.asked = self.lines.copy(), self.asked.copy()
+        return result
+
     def misses(self, sectors: list[int], owner: int) -> tuple[int, int]:
         """(missing sectors, those of them never requested before); all are present afterwards.
 
@@ -151,11 +155,59 @@ def queued(utilisation: float) -> float:
     return QUEUE * utilisation / (1.0 - utilisation)
 
 
-class Multiprocessor:
-    """``free``: unit -> when each of its instances has finished its requests."""
+class Unit:
+    """The servers of a unit and their load."""
 
-    def __init__(self, gpu: Gpu, shares: Shares, cache_bytes: int, chip: Chip | None = None) -> None:
-        """``chip``: shared with the other SMs of the cluster."""
+    __slots__ = ("busy", "free", "requests")
+
+    def __init__(self, servers: list[float], history: bool) -> None:
+        self.free = servers
+        """When each server has finished its requests."""
+        self.busy = 0.0
+        """Cycles of all servers together."""
+        self.requests: list[tuple[float, float]] | None = [] if history else None
+        """Beginning and cycles of each request, in order."""
+
+    def take(self, server: int, at: float, cycles: float) -> float:
+        """Occupy a server for `cycles` cycles; returns when it begins."""
+        free = self.free
+        start = free[server]
+        if start < at:
+            start = at
+        free[server] = start + cycles
+        self.count(start, cycles)
+        return start
+
+    def count(self, start: float, cycles: float) -> None:
+        """Count the unit as busy, whether or not others have to wait for it."""
+        self.busy += cycles
+        if self.requests is not None:
+            self.requests.append((start, cycles))
+
+    def load(self) -> dict[int, float]:
+        """Stretch of `BIN` cycles -> cycles for which servers were busy in it."""
+        bins: dict[int, float] = {}
+        for start, cycles in self.requests or ():
+            at = int(start) // BIN
+            if start + cycles <= (at + 1) * BIN:
+                bins[at] = bins.get(at, 0.0) + cycles
+                continue
+            while cycles > 0:
+                part = min(cycles, (at + 1) * BIN - start)
+                bins[at] = bins.get(at, 0.0) + part
+                cycles -= part
+                at += 1
+                start = at * BIN
+        return bins
+
+
+class Multiprocessor:
+    """An SM: its units, and what passes through them."""
+
+    def __init__(
+        self, gpu: Gpu, shares: Shares, cache_bytes: int, chip: Chip | None = None, history: bool = True
+    ) -> None:
+        """``chip``: shared with the other SMs of the cluster; ``history``: whether units keep their requests."""
         self.gpu = gpu
         self.shares = shares
         self.chip = chip or Chip(shares, 1)
@@ -164,59 +216,23 @@ class Multiprocessor:
         self.l2_port = 0.0
         self.flops: dict[str, float] = {}
         """Type of operands -> FLOP of dots."""
-        self.free: dict[str, list[float]] = {}
+        self.units: dict[str, Unit] = {}
         for name in SUB_CORE_UNITS:
-            self.free[name] = [0.0] if name in SHARED_PIPES else [0.0] * SUB_CORES
+            self.units[name] = Unit([0.0] * (1 if name in SHARED_PIPES else SUB_CORES), history)
         for name in SM_UNITS:
-            self.free[name] = [0.0]
+            self.units[name] = Unit([0.0], history)
         if gpu.lanes.get("ex2") == gpu.lanes.get("mufu"):
-            self.free["ex2"] = self.free["mufu"]  # one unit
-        self.busy: dict[str, float] = dict.fromkeys(self.free, 0.0)
-        self.bins: dict[str, dict[int, float]] = {name: {} for name in self.free}
+            self.units["ex2"].free = self.units["mufu"].free  # one unit
+        self.servers = tuple(
+            {name: (unit, sub_core if len(unit.free) > 1 else 0) for name, unit in self.units.items()}
+            for sub_core in range(SUB_CORES)
+        )
+        """For each sub-core its server of each unit, with the unit."""
         self.cache = Cache(cache_bytes)
         self.stored = 0.0
         """When L2 has received the stores of threads so far."""
         self.operand_reads = (0.0, 0.0)
         """End of the current operand reads of tensor cores from shared memory, and their share of its port."""
-
-    def take(self, unit: str, instance: int, at: float, cycles: float) -> float:
-        """Occupy a unit for `cycles` cycles; returns when it begins."""
-        free = self.free[unit]
-        if instance >= len(free):
-            instance = 0
-        start = free[instance]
-        if start < at:
-            start = at
-        free[instance] = end = start + cycles
-        number = int(start) // BIN
-        if end > (number + 1) * BIN:
-            self.count(unit, start, cycles)
-            return start
-        self.busy[unit] += cycles  # as `count` does: most requests end in the bin where they begin
-        bins = self.bins[unit]
-        if number in bins:
-            bins[number] += cycles
-        else:
-            bins[number] = cycles
-        return start
-
-    def count(self, unit: str, start: float, cycles: float) -> None:
-        """Count a unit as busy, whether or not others have to wait for it."""
-        self.busy[unit] += cycles
-        bins = self.bins[unit]
-        at = int(start) // BIN
-        if start + cycles <= (at + 1) * BIN:
-            if at in bins:
-                bins[at] += cycles
-            else:
-                bins[at] = cycles
-            return
-        while cycles > 0:
-            part = min(cycles, (at + 1) * BIN - start)
-            bins[at] = bins.get(at, 0.0) + part
-            cycles -= part
-            at += 1
-            start = at * BIN
 
     # -- shared memory ---------------------------------------------------------------------------------------------
 
@@ -224,8 +240,8 @@ class Multiprocessor:
         """Completion of an access by the port; slower while tensor cores read their operands through it."""
         until, share = self.operand_reads
         cycles = wavefronts / max(0.1, 1.0 - share) if at < until else wavefronts
-        self.take("lsu", 0, at, 32 / self.gpu.lanes["lsu"])
-        free = self.free["shared"]
+        self.units["lsu"].take(0, at, 32 / self.gpu.lanes["lsu"])
+        free = self.units["shared"].free
         start = max(at, free[0], self.port - ASYNCHRONOUS)
         free[0] = start + cycles
         self._through_port(start, wavefronts)
@@ -235,7 +251,7 @@ class Multiprocessor:
         """When the port has served a request beside all others."""
         start = max(self.port, at)
         self.port = start + cycles
-        self.count("shared", start, cycles)
+        self.units["shared"].count(start, cycles)
         return self.port
 
     def copied(self, at: float, size: float) -> float:
@@ -249,12 +265,12 @@ class Multiprocessor:
         start = max(at, self.l2_port)
         self.l2_port = end = start + size / min(L2_PORT, self.chip.rates["l2"])
         served, busy = self.chip.serve("l2", at, size)
-        self.count("l2", max(start, served - size / self.chip.rates["l2"]), size / self.shares.l2)
+        self.units["l2"].count(max(start, served - size / self.chip.rates["l2"]), size / self.shares.l2)
         end = max(end, served - BURST) + queued(busy)
         if missing:
             volume = size * missing * self.shares.displacing
             served, busy = self.chip.serve("dram", at, volume)
-            self.count("dram", max(start, served - volume / self.chip.rates["dram"]), volume / self.shares.dram)
+            self.units["dram"].count(max(start, served - volume / self.chip.rates["dram"]), volume / self.shares.dram)
             end = max(end, served - BURST + queued(busy))
         return start, end
 
@@ -270,11 +286,10 @@ class Multiprocessor:
     def global_access(self, at: float, access: Access, owner: int, cached: bool) -> tuple[float, float]:
         """(when a load or store of a warp has left the SM, when its result is there)."""
         sectors = access.sectors
-        lines = len(np.unique(sectors // (LINE // SECTOR))) if sectors.size > 1 else 1
-        cycles = max(lines, access.bytes / self.gpu.bytes_per_cycle["l1"])
+        cycles = max(access.lines, access.bytes / self.gpu.bytes_per_cycle["l1"])
         # Addresses by lanes, data by the 128 bytes of a register.
-        self.take("lsu", 0, at, max(32 / self.gpu.lanes["lsu"], access.size / 4))
-        served = self.take("l1", 0, at, cycles) + cycles
+        self.units["lsu"].take(0, at, max(32 / self.gpu.lanes["lsu"], access.size / 4))
+        served = self.units["l1"].take(0, at, cycles) + cycles
         if cached:
             misses, first = self.cache.misses(sectors.tolist(), owner)
             if not misses:
