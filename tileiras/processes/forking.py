@@ -23,7 +23,7 @@ Serve = Callable[[Any, Any], None]
 
 CODE = """\
 import sys
-sys.path[:] = {path!r}
+sys.path[:] = {path!a}
 from tileiras.processes import forking
 forking.answer({control}, {owner})
 """
@@ -37,7 +37,8 @@ class Forker:
         self._lock = threading.Lock()
         self._control, theirs = Pipe()
         numbers = theirs.fileno(), owner.fileno()
-        code = CODE.format(path=sys.path, control=numbers[0], owner=numbers[1])
+        path = [entry for entry in sys.path if isinstance(entry, str)]  # as imports use it
+        code = CODE.format(path=path, control=numbers[0], owner=numbers[1])
         words = [get_executable(), *subprocess._args_from_interpreter_flags(), "-c", code]  # type: ignore[attr-defined]
         self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=numbers)
         theirs.close()
