@@ -16,7 +16,7 @@ from tileiras.build.step import Step
 from tileiras.build.store.local import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stages_between
-from tileiras.processes import workers
+from tileiras.processes import forking, workers
 from tileiras.processes.workers import WorkerDied
 
 KERNELS = {
@@ -205,6 +205,32 @@ def test_workers_restart_if_their_forking_process_is_killed(tmp_path):
         [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "3 True\n['exit status unknown', 'exit status 0', 'exit status 0']\n", done.stderr
+
+
+REFUSED = """\
+import os
+
+whole = os.fork
+
+def refused():
+    os.fork = whole
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+os.fork = refused
+"""
+
+
+@pytest.mark.skipif(not workers.FORKS, reason="workers are spawned")
+def test_a_worker_is_forked_again_when_the_system_refuses(tmp_path, monkeypatch):
+    """For lack of processes or memory; workers that run are not affected."""
+    (tmp_path / "refused.py").write_text(REFUSED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pool = workers.Pool(2, worker.serve, ["refused"])
+    forkers = []
+    monkeypatch.setattr(workers, "Forker", lambda *given: forkers.append(forking.Forker(*given)) or forkers[-1])
+    started = pool.start()
+    assert started.end() == "exit status 0" and len(forkers) == 1
+    pool.close()
 
 
 KILLED = """\
