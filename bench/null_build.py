@@ -36,6 +36,8 @@ env.Alias("kernels", env.TileTree("kernels"))
 env.Default("kernels")
 """
 
+LESS_STAGE = "less its stage"
+
 _STAGE_TIME = re.compile(r"stages? run in ([\d.]+) (ms|s)")
 
 _STAGE = re.compile(r"^  (?:READ|TILEAA|TILEAS|LLVM|PTX) +", re.MULTILINE)
@@ -118,8 +120,11 @@ def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:
 
 def measure(
     rows: dict[str, list[tuple[Run, Run]]], empty: str, tree: str, leaf: tuple[str, int], turn: int, service: bool
-) -> None:  # fmt: skip
-    """Append to each row a run of `empty` and the run that is compared with it; `leaf`: path and number of one."""
+) -> float:  # fmt: skip
+    """Append to each row a run of `empty` and the run that is compared with it; return the seconds of the leaf's stage.
+
+    `leaf`: path and number of one kernel.
+    """
 
     def add(name: str, unit: Run, run: Run) -> None:
         rows.setdefault(name + (", service" if service else ""), []).append((unit, run))
@@ -137,7 +142,8 @@ def measure(
     match = _STAGE_TIME.search(run.output)
     assert match is not None, run.output
     stage = float(match[1]) * (0.001 if match[2] == "ms" else 1)
-    add("less its stage", unit, run._replace(wall=run.wall - stage, processors=run.processors - stage))
+    add(LESS_STAGE, unit, run._replace(wall=run.wall - stage))
+    return stage
 
 
 def compare(empty: str, tree: str, leaf: tuple[str, int], whole: bool = True) -> None:
@@ -146,15 +152,20 @@ def compare(empty: str, tree: str, leaf: tuple[str, int], whole: bool = True) ->
     # The first build after the stages ran looks again at files that are as young as the manifest.
     scons(tree)
     rows: dict[str, list[tuple[Run, Run]]] = {}
+    stages = []
     try:
         for turn in range(REPEAT):
             for service in (False, True):
-                measure(rows, empty, tree, leaf, turn, service)
+                stages.append(measure(rows, empty, tree, leaf, turn, service))
             if whole:
                 scons(tree)
                 rows.setdefault("null, whole graph", []).append((scons(empty), scons(tree, "tile_full=1")))
     finally:
         stop(tree)
+    # A build prints the stage's time on the clock: the least is closest to the processors' time.
+    for name in rows:
+        if name.startswith(LESS_STAGE):
+            rows[name] = [(u, run._replace(processors=run.processors - min(stages))) for u, run in rows[name]]
     units = [unit.wall for pairs in rows.values() for unit, _ in pairs]
     print(f"  {'default tools only':<26}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
     for name, pairs in rows.items():

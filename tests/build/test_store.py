@@ -153,3 +153,67 @@ def test_reading_a_row_notes_its_use(open_store, tmp_path):
     assert again.get("key") == b"x" * 100_000
     again.close()
     assert noted() > before
+
+
+def columns(folder: str) -> dict[str, tuple]:
+    """The rows of a store by key, without their times."""
+    rows = {}
+    for path in glob.glob(os.path.join(folder, "v*", "*", "cache.db")):
+        connection = sqlite3.connect(path)
+        query = "SELECT key, raw, expire_time, access_count, tag, size, mode, filename, value FROM Cache"
+        rows.update((row[0], row) for row in connection.execute(query))
+        connection.close()
+    return rows
+
+
+def test_a_row_written_without_diskcache_is_as_by_diskcache(open_store, tmp_path, monkeypatch):
+    import diskcache
+
+    from tileiras.build.store.shards import Rows
+
+    keys = [f"ptx:{n}" for n in range(20)]
+    store = open_store[0]()
+    for key in keys:  # creates the shards, with the first of these rows
+        store.put(key, key.encode())
+    store.close()
+    expected = columns(store.directory)
+    for shard in glob.glob(os.path.join(store.folder, "*")):
+        with diskcache.Cache(shard) as cache:
+            cache.clear()
+    opened = []
+    monkeypatch.setattr(ArtifactStore, "_writable", lambda self: opened.append(self))
+    again = open_store[0]()
+    for key in keys:
+        again.put(key, key.encode())
+        assert again.get(key) == key.encode()
+    again.close()
+    assert columns(store.directory) == expected and not opened
+    reader = Rows(store.folder, noting=True)
+    assert reader.add("ptx:new", b"x", 1 << 30)
+    # These are diskcache's: it replaces rows, writes files, evicts, and creates shards.
+    assert not reader.add("ptx:new", b"x", 1 << 30)
+    assert not reader.add("ptx:large", b"x" * (1 << 15), 1 << 30)
+    assert not reader.add("ptx:over", b"x", 8 << 10)
+    reader.close()
+    reader = Rows(str(tmp_path / "absent"), noting=True)
+    assert not reader.add("ptx:new", b"x", 1 << 30)
+
+
+def test_a_row_is_replaced_and_a_full_store_evicts(open_store, tmp_path):
+    store = open_store[0]()
+    for value in (b"1", b"2", b"3"):
+        store.put("key", value)
+        again = open_store[0]()
+        assert again.get("key") == value
+        again.put("key", value + b" again")
+        assert again.get("key") == value + b" again"
+    limit = 2 << 20
+    small = ArtifactStore(str(tmp_path / "small"), pytest.fail, limit=limit)
+    for number in range(400):
+        small.put(f"ptx:{number}", bytes([number % 251]) * 20_000)
+        if number % 50 == 0:
+            small.close()  # the next row is written without diskcache if there is room
+    small.close()
+    assert small.get("ptx:399") is not None and small.get("ptx:0") is None
+    small.close()
+    assert sum(len(row[-1]) for row in columns(small.directory).values()) < 1.3 * limit

@@ -109,9 +109,7 @@ def compile_with(
                 tileiras.stages.locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened
             )
         return _artifact(record, suffix, diagnostics, dependencies)
-    result = api.compile_with(
-        opened, options, emit, entry=entry, store=store, meanwhile=lambda: store.prepare(key)
-    )
+    result = api.compile_with(opened, options, emit, entry=entry, store=store)
     if record is not None and record.artifacts[""] != result.data:
         raise CompileError.at(None, f"compiling {opened.name} made another {suffix} than the store has for its key")
     store.put_record(key, _record(result, opened.name))

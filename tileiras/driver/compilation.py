@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -129,13 +129,12 @@ def compile_with(
     keep: Keep | None = None,
     instrumentation: Sequence[PassInstrumentation] = (),
     times: list[tuple[str, float]] | None = None,
-    meanwhile: Callable[[], None] | None = None,
 ) -> Artifact:
     """`tileiras.api.compile` with checked options; `store` caches data that stages derive from their tools.
 
     `keep` is called with each output of a stage at once: (the source's stem or the entry's name, suffix, bytes); it may
     return the path of its copy.  `instrumentation` observes the passes of all stages; `times` receives the seconds of
-    stages without passes.  `meanwhile` is called once while a stage waits for another process, if one does.
+    stages without passes.
     """
     last, suffix = pipeline.emit_stage(emit, options["gpu-name"])
     result: Operation | bytes
@@ -152,7 +151,7 @@ def compile_with(
     if opened.kind in units.DECIDED:
         pipeline.require_certificate(options, opened.name)
     pipeline.start_ahead(last)
-    steps = Steps(plan, opened, options, store, keep, instrumentation, times, meanwhile)
+    steps = Steps(plan, opened, options, store, keep, instrumentation, times)
     with contextlib.closing(steps):
         result = steps.on_file(result)
         kernels: list[Kernel] = []

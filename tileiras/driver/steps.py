@@ -42,7 +42,6 @@ class Steps:
         keep: Keep | None = None,
         instrumentation: Sequence[PassInstrumentation] = (),
         times: list[tuple[str, float]] | None = None,
-        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self.plan = plan
         self.source = source
@@ -58,8 +57,6 @@ class Steps:
         self._starts = [row for row in plan.linked if row.starts]
         self._program: WaitingProgram | None = None
         self._waits = plan.loads()
-        if meanwhile is not None:
-            self._waits.append(meanwhile)
 
     def close(self) -> None:
         """Close a program that was started for a step that did not run."""

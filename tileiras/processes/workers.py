@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from tileiras.processes.forking import Forker, Serve
+
+FORKS = sys.platform.startswith("linux")
+"""Whether a process forks the workers.  Not the build: with SCons' threads running, a fork may copy a lock that is
+held."""
+
+RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
+"""Delays after failed attempts to start a worker, in seconds."""
 
 
 class WorkerDied(Exception):
@@ -21,63 +29,42 @@ class WorkerDied(Exception):
 
 
 class _Worker:
-    __slots__ = ("process", "connection", "_patience")
+    """A process, the connection over which it gets requests, and the function that ends it with its exit code."""
 
-    def __init__(self, serve: Callable[[Any], None], preload: Sequence[str], patience: float) -> None:
-        context = _context(preload)
-        self._patience = patience
-        self.connection, theirs = context.Pipe()
-        # Daemonic: it must not keep the build's process alive.
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-        with _without_main():
-            self.process.start()
-        theirs.close()
+    __slots__ = ("pid", "connection", "_exit_code")
+
+    def __init__(self, pid: int, connection: Any, exit_code: Callable[[], int | None]) -> None:
+        self.pid = pid
+        self.connection = connection
+        self._exit_code = exit_code
 
     def end(self) -> str:
         """Wait for the process; returns its exit status or signal as text."""
         self.connection.close()
-        self.process.join(self._patience)
-        code = self.process.exitcode
+        code = self._exit_code()
         if code is not None and code < 0:
             import signal
 
             return signal.Signals(-code).name
-        return f"exit status {code}"
-
-
-RESTART_SECONDS = (0.0, 0.05, 0.2, 1.0)
-"""Delays after failed attempts to start a worker, in seconds."""
-
-
-def start(serve: Callable[[Any], None], preload: Sequence[str], patience: float) -> _Worker:
-    """Start a worker; raises WorkerDied after the last failed attempt.
-
-    Workers are forked by multiprocessing's fork server, which multiprocessing restarts after it has ended.  If the
-    server was killed a moment ago, its end may not be visible yet, or it was just forking this worker: retry.
-    """
-    for seconds in RESTART_SECONDS:
-        try:
-            return _Worker(serve, preload, patience)
-        except (EOFError, OSError) as error:
-            reason = error
-            time.sleep(seconds)
-    raise WorkerDied(f"no process that compiles can be started: {reason}")
+        return f"exit status {'unknown' if code is None else code}"
 
 
 class Pool:
     """At most `size` workers, started on demand and reused; they are ended before this process exits."""
 
-    def __init__(
-        self, size: int, serve: Callable[[Any], None], preload: Sequence[str] = (), patience: float = 2.0
-    ) -> None:
+    def __init__(self, size: int, serve: Serve, preload: Sequence[str] = (), patience: float = 2.0) -> None:
         """`serve` answers the requests of a connection until it is closed, and may then take `patience` seconds;
         `preload` are the modules that workers share."""
         # Registers a function that terminates daemonic processes at exit.  Functions registered later run earlier: the
         # workers finish, with their uploads, before they would be terminated.
-        import multiprocessing.util  # noqa: F401
+        import multiprocessing.util
 
         self.size = size
-        self._how = serve, preload, patience
+        self._serve, self._preload, self._patience = serve, preload, patience
+        self._context = multiprocessing.get_context("spawn")
+        # No message is sent: the reader is at its end when this process has gone.
+        self._owner, self._alive = self._context.Pipe(duplex=False)
+        self._forker: Forker | None = None
         self._idle: list[_Worker] = []
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
@@ -89,9 +76,7 @@ class Pool:
             ends = []
             for _ in range(2):
                 with self._lock:
-                    worker = self._idle.pop() if self._idle else None
-                    if worker is None:
-                        worker = start(*self._how)
+                    worker = self._idle.pop() if self._idle else self.start()
                 try:
                     worker.connection.send(request)
                     reply = worker.connection.recv()
@@ -103,6 +88,39 @@ class Pool:
                 return reply
             raise WorkerDied(f"the process that compiled it ended twice: {', '.join(ends)}")
 
+    def start(self) -> _Worker:
+        """Start a worker; raises WorkerDied after the last failed attempt."""
+        for seconds in RESTART_SECONDS:
+            connection, theirs = self._context.Pipe()
+            try:
+                return self._forked(connection, theirs) if FORKS else self._spawned(connection, theirs)
+            except (EOFError, OSError) as error:
+                reason = error
+                connection.close()
+                time.sleep(seconds)
+            finally:
+                theirs.close()
+        raise WorkerDied(f"no process that compiles can be started: {reason}")
+
+    def _forked(self, connection: Any, theirs: Any) -> _Worker:
+        if self._forker is None or not self._forker.is_alive():
+            self._forker = Forker(self._serve, self._preload, self._owner)
+        forker = self._forker
+        pid = forker.fork(theirs)
+        return _Worker(pid, connection, lambda: forker.end(pid, self._patience))
+
+    def _spawned(self, connection: Any, theirs: Any) -> _Worker:
+        # Daemonic: it must not keep the build's process alive.
+        process = self._context.Process(target=self._serve, args=(theirs, self._owner), daemon=True)
+        with _without_main():
+            process.start()
+
+        def exit_code() -> int | None:
+            process.join(self._patience)
+            return process.exitcode
+
+        return _Worker(process.pid or 0, connection, exit_code)
+
     def close(self) -> None:
         """End the idle workers, and wait for them."""
         with self._lock:
@@ -111,47 +129,17 @@ class Pool:
             for worker in self._idle:
                 worker.end()
             self._idle.clear()
-
-
-START_METHOD = "forkserver" if sys.platform.startswith("linux") else "spawn"
-"""Not a plain fork: with SCons' threads running, it may copy a lock that is held."""
-
-
-def _context(preload: Sequence[str]) -> Any:
-    import multiprocessing
-
-    context = multiprocessing.get_context(START_METHOD)
-    if START_METHOD != "forkserver":
-        return context
-    _shorten_address()
-    context.set_forkserver_preload(["tileiras.processes.forking", *preload])
-    return context
-
-
-ADDRESS_BYTES = 107
-"""Maximum length of a socket's path (unix(7))."""
-
-
-def _shorten_address() -> None:
-    """Put multiprocessing's sockets in /tmp if their paths in the folder of temporary files are too long."""
-    import tempfile
-    from multiprocessing import util
-
-    longest = os.path.join(tempfile.gettempdir(), "pymp-xxxxxxxx", "listener-xxxxxxxx")
-    if len(os.fsencode(longest)) <= ADDRESS_BYTES or not os.access("/tmp", os.W_OK):
-        return
-    usual, tempfile.tempdir = tempfile.tempdir, "/tmp"
-    try:
-        util.get_temp_dir()  # created once and cached by multiprocessing
-    finally:
-        tempfile.tempdir = usual
+            if self._forker is not None:
+                self._forker.close()
+                self._forker = None
 
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
     """Prevent a new process from importing the main program, which is SCons and not needed there."""
     main = sys.modules["__main__"]
-    result = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
+    names = ("__file__", "__spec__")
+    result: dict[str, Any] = {name: main.__dict__[name] for name in names if name in main.__dict__}
     main.__dict__.update(dict.fromkeys(result))
     try:
         yield

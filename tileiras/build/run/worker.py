@@ -77,17 +77,14 @@ def _say_nothing(message: str) -> None:
     pass
 
 
-def serve(connection: Any) -> None:
-    """Main loop of a worker: answer requests until the other end is closed."""
-    import multiprocessing
+def serve(connection: Any, owner: Any) -> None:
+    """Main loop of a worker: answer requests until the other end is closed; `owner` is at its end when the build is."""
     import signal
 
     # Ctrl-C reaches the whole foreground process group; the build alone handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        # A killed build sends no message, and ptxas may run for minutes: end it with the parent.
-        helper.end_with(parent.sentinel)
+    # A killed build sends no message, and ptxas may run for minutes.
+    helper.end_with(owner.fileno())
     sessions: dict[Place, Session] = {}
     warnings: list[str] = []
     while True:

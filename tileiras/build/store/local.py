@@ -208,12 +208,9 @@ class ArtifactStore:
             return
         if self.mode != READ_ONLY:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
+            if self._cache is None and self._try(key, lambda rows: rows.add(key, row, self.limit), self._readable):
+                return
             self._try(key, lambda cache: cache.set(key, row), self._writable)
-
-    def prepare(self, key: str) -> None:
-        """Open the database that `put` under `key` needs."""
-        if self.mode != READ_ONLY:
-            self._try(key, lambda cache: key in cache, self._writable)
 
     def get_record(self, key: str, ask: bool = True) -> Record | None:
         """Return the record of `key`; None in mode `refresh`.  `ask` as for `fetch`."""

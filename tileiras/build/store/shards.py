@@ -1,7 +1,8 @@
 """The database below an artifact store: shards as those of diskcache's FanoutCache, opened on first use.
 
-Opening a shard takes some 5 ms; opening all eight takes longer than many compilations.  Until the first write, and
-always in a read-only store, rows are read through SQLite alone: diskcache writes whenever it opens a database.
+Loading diskcache and opening a shard take some 10 ms, a tenth of a small compilation.  Therefore rows are read, and
+small new ones written, through SQLite alone until a row has to be replaced, evicted or kept in a file.  Rows of a
+read-only store always are, since diskcache writes whenever it opens a database.
 """
 
 from __future__ import annotations
@@ -26,10 +27,20 @@ class DamagedEntry(ValueError):
 # Modes of diskcache: the value is in the row, or in a file of its own.
 _IN_ROW, _IN_FILE = _PLAIN = (1, 2)
 
+_FILE_BYTES = 1 << 15
+"""The least size of a value that diskcache stores in a file (its setting `disk_min_file_size`)."""
+
+_INSERT = f"""
+INSERT OR IGNORE INTO Cache (key, raw, store_time, access_time, size, mode, value)
+SELECT :key, 1, :now, :now, 0, {_IN_ROW}, :row
+WHERE :limit > (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)
+             + (SELECT value FROM Settings WHERE key = 'size')
+"""
+
 
 class Shards(Sequence):
-    """The shards in a folder, each opened on first use and created if missing; `get`, `set` and `in` as FanoutCache has
-    them.  Raises sqlite3.DatabaseError or OSError."""
+    """The shards in a folder, each opened on first use and created if missing; `get` and `set` as FanoutCache has them.
+    Raises sqlite3.DatabaseError or OSError."""
 
     def __init__(self, folder: str, limit: int = SIZE_LIMIT) -> None:
         self._folder = folder
@@ -55,9 +66,6 @@ class Shards(Sequence):
                 sqlite_synchronous=0,
             )
         return self._open[number]
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self[shard_number(key)]
 
     def get(self, key: str) -> Any:
         """A row; None without the row, or while another process locks the shard."""
@@ -112,8 +120,8 @@ def shard_folder(folder: str, number: int) -> str:
 
 
 class Rows:
-    """`get` on the rows of `Shards` through SQLite alone: a few reads take less time than loading diskcache and
-    opening a shard.
+    """`get` and `add` on the rows of `Shards` through SQLite alone: a few rows take less time than loading diskcache
+    and opening a shard.
 
     Without `noting` nothing is written: access times are not updated and no file is created.
     """
@@ -151,6 +159,21 @@ class Rows:
                 self._note_use(connection, row)
             return value
         return None
+
+    def add(self, key: str, row: bytes, limit: int) -> bool:
+        """Write a new row to a store of at most `limit` bytes; False if diskcache has to: the row is large or replaces
+        another, its shard is full, locked or absent, or SQLite is older than 3.16."""
+        import sqlite3
+        import time
+
+        connection = self._connection(shard_number(key)) if len(row) < _FILE_BYTES else None
+        if connection is None:
+            return False
+        values = {"key": key, "row": row, "now": time.time(), "limit": limit // SHARDS}
+        try:
+            return connection.execute(_INSERT, values).rowcount == 1
+        except sqlite3.OperationalError:
+            return False
 
     @staticmethod
     def _note_use(connection: Any, row: int) -> None:

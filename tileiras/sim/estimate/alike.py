@@ -1,4 +1,4 @@
-"""Executions that begin alike: what they have in common is simulated once.
+"""Executions that begin alike: their common part is simulated once.
 
 A loop is simulated at three lengths, a queue of CTAs at as many. The longest execution is simulated up to the first
 step in which a warp of a shorter one does something else; a copy of the simulation then goes on with the shorter one.
@@ -54,7 +54,7 @@ def _limit(warp: Warp, limits: Sequence[Sequence[int]]) -> int:
 
 
 def _common(one: WarpWork, other: WarpWork) -> int:
-    """Number of steps that are the same in two executions, whatever follows."""
+    """Number of steps that are the same in two executions, with the blocks of the steps behind them."""
     if one.steps is other.steps:
         return len(one.steps)
     same = 0
@@ -79,7 +79,7 @@ def _go_on_with(simulation: Simulation, execution: Execution) -> None:
 
 
 def _copied(simulation: Simulation) -> Simulation:
-    """A copy that shares what a simulation does not change, and has no history."""
+    """A copy that shares the parts that a simulation does not change, and has no history."""
     sms = simulation.sms
     histories = [unit.requests for sm in sms for unit in sm.units.values()] + [warp.log for warp in simulation.warps]
     shared = [

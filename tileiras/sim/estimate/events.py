@@ -111,7 +111,7 @@ def sectors_of_each(addresses: Sequence[np.ndarray], size: int) -> list[np.ndarr
     np.greater(steps, 0, out=rises[:, 1:])
     ends = np.cumsum(rises.sum(axis=1))
     every = first[rises]
-    plain = (steps >= 0).all(axis=1)
+    plain = np.logical_and.reduce(steps >= 0, axis=1)
     if size > 1:
         plain &= ~(rows & (size - 1)).any(axis=1) & (SECTOR % size == 0)
     return [

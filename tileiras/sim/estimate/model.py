@@ -168,22 +168,24 @@ class Model:
     # -- simulating ------------------------------------------------------------------------------------------------
 
     def simulate(
-        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, shown: bool = True
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, history: bool = True
     ) -> list[Outcome]:
         """Simulate executions, the longest last, of clusters on the slots of an SM; outcomes are cached by the paths.
 
-        ``shown``: whether the estimate shows the longest one, so that its outcome needs a history.
+        ``history``: whether the estimate shows the longest one, so that its outcome needs a history.
         """
         active = active or self.active
         keys = [(tuple(map(_kind, traces)), slots, active) for traces in executions]
-        history = [False] * (len(executions) - 1) + [shown]
-        known = (self.with_history if each else self.outcomes for each in history)
-        missing = [at for at, (key, outcomes) in enumerate(zip(keys, known)) if key not in outcomes]
+        last = len(keys) - 1
+        missing = [
+            at for at, key in enumerate(keys)
+            if key not in (self.with_history if history and at == last else self.outcomes)
+        ]  # fmt: skip
         if missing:
-            history_of_last = history[missing[-1]]
-            results = self._simulate([executions[at] for at in missing], slots, active, history=history_of_last)
-            self.outcomes.update(zip((keys[at] for at in missing), results))
-            self.with_history.update([keys[missing[-1]]] * history_of_last)
+            history &= missing[-1] == last
+            outcomes = self._simulate([executions[at] for at in missing], slots, active, history=history)
+            self.outcomes.update(zip((keys[at] for at in missing), outcomes))
+            self.with_history.update(keys[last:] if history else ())
         return [self.outcomes[key] for key in keys]
 
     def _simulate(
@@ -207,19 +209,19 @@ class Model:
         return alike.outcomes(create, every, slots, history)
 
     def run(
-        self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None, shown: bool = True
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None, history: bool = True
     ) -> Run:
         """``count`` clusters of a kind on the slots of an SM; loops are extrapolated from their steady state if they
         reach one.
 
-        ``active``: number of SMs with work; all that the grid fills if None; ``shown`` as in `simulate`.
+        ``active``: number of SMs with work; all that the grid fills if None; ``history`` as in `simulate`.
         """
         state = self._state(cluster)
         if state is not None:
-            steady = self._steady(cluster, count, slots, active, state, shown)
+            steady = self._steady(cluster, count, slots, active, state, history)
             if steady is not None:
                 return steady
-        (outcome,) = self.simulate([[cluster] * count], slots, active, shown)
+        (outcome,) = self.simulate([[cluster] * count], slots, active, history)
         return runs.whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _state(self, cluster: ClusterTrace) -> steady_state.SteadyState | None:
@@ -230,7 +232,7 @@ class Model:
 
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState,
-        shown: bool,
+        history: bool,
     ) -> Run | None:  # fmt: skip
         # ptxas merges several iterations into one of the machine code: only multiples of it are left out.
         first_line, last_line = state.lines
@@ -251,7 +253,7 @@ class Model:
                     continue
                 traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
                 try:
-                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, shown)
+                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, history)
                 except StalledForever:
                     self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                     return None
@@ -312,7 +314,7 @@ class Model:
             shorter, longer = 2 * self.slots + rest, 3 * self.slots + rest
             if not full.per_iteration:
                 self.simulate([[cluster] * shorter, [cluster] * longer], self.slots)
-            two = self.run(cluster, shorter, self.slots, shown=False)
+            two = self.run(cluster, shorter, self.slots, history=False)
             three = self.run(cluster, longer, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
@@ -321,7 +323,7 @@ class Model:
         waves, rest = divmod(self.clusters, self.sets * self.slots)
         cycles, most = waves * full.cycles, -(-rest // self.sets)
         if rest:
-            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most), shown=False).cycles
+            cycles += self.run(cluster, most, self.slots, self._sharing(rest, most), history=False).cycles
         self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
                   + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
@@ -345,7 +347,7 @@ class Model:
             return last
         work = sum(end - first for end in free)
         active = max(1, round(work / (last - first) / self.slots))
-        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members), shown=False)
+        alone = self.run(cluster, self.slots, self.slots, min(self.active, active * self.members), history=False)
         faster = min(1.0, alone.cycles / run.cycles)
         self.note(f"on average {active * self.members} of {self.active} SMs have work in the last {last - first:.0f} "
                   f"cycles, which takes {faster:.0%} of the time that it would on all")  # fmt: skip

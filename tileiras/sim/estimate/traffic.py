@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from math import exp, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from tileiras.sim.estimate import sampling
 from tileiras.sim.estimate.events import SECTOR, Access, ClusterTrace, Recording, sectors_of_each
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.support.named_tuple import NamedTuple
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 _SHARED = 0.5
 """Share of a cluster's footprint in an allocation that another cluster has to touch for the two to count as sharing
@@ -197,18 +193,24 @@ def _sectors(
 ) -> dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]]:  # fmt: skip
     """Sectors of each access by allocation, and (id, is a store) of the accesses; those of one warp are in order,
     warps by number."""
-    accesses = [event.operation for trace in cluster.warps for events in trace.events.values() for event in events]
-    accesses = [each for each in accesses if _moves(each)]
-    alike: dict[tuple[int, int], list[int]] = {}  # by number and size of the elements
-    for at, each in enumerate(accesses):
-        alike.setdefault((each.addresses.size, _size(each)), []).append(at)
-    sectors: list[np.ndarray] = [np.empty(0, np.int64)] * len(accesses)
-    for (_, size), numbers in alike.items():
-        rows = [accesses[at].addresses.view(np.int64) for at in numbers]
-        for at, own in zip(numbers, sectors_of_each(rows, size)):
-            sectors[at] = own
+    accesses: list[Access | Copy] = []
+    alike: dict[tuple[int, int], list[tuple[int, np.ndarray]]] = {}  # by number and size of the elements
+    for event in (event for trace in cluster.warps for events in trace.events.values() for event in events):
+        access = event.operation
+        if isinstance(access, Access) and access.space == "global":
+            addresses, size = access.addresses, access.size
+        elif isinstance(access, Copy) and access.addresses is not None and access.addresses.size:
+            addresses, size = access.addresses.view(np.int64), access.element
+        else:
+            continue
+        alike.setdefault((addresses.size, size), []).append((len(accesses), addresses))
+        accesses.append(access)
+    sectors: dict[int, np.ndarray] = {}
+    for (_, size), rows in alike.items():
+        sectors.update(zip((at for at, _ in rows), sectors_of_each([addresses for _, addresses in rows], size)))
     entry: dict[int, tuple[list[np.ndarray], list[tuple[int, bool]]]] = {}
-    for access, own in zip(accesses, sectors):
+    for at, access in enumerate(accesses):
+        own = sectors[at]
         if isinstance(access, Access):
             access.sectors, stores = own, access.write
         else:
@@ -219,15 +221,3 @@ def _sectors(
             parts.append(own)
             result.append((id(access), stores))
     return entry
-
-
-def _moves(operation: object) -> TypeGuard[Access | Copy]:
-    """Whether it accesses global memory."""
-    if isinstance(operation, Access):
-        return operation.space == "global"
-    return isinstance(operation, Copy) and operation.addresses is not None and operation.addresses.size > 0
-
-
-def _size(access: Access | Copy) -> int:
-    """Bytes of an element."""
-    return access.size if isinstance(access, Access) else access.element

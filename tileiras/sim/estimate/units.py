@@ -202,7 +202,7 @@ class Unit:
 
 
 class Multiprocessor:
-    """An SM: its units, and what passes through them."""
+    """An SM: its units, caches and queues."""
 
     def __init__(
         self, gpu: Gpu, shares: Shares, cache_bytes: int, chip: Chip | None = None, history: bool = True
