@@ -118,6 +118,15 @@ def test_cases_for_a_missing_pair_are_sought():
     assert result.verdict.status == "right" and row in result.verdict.decisions
 
 
+def test_products_in_one_step_copy_operands_at_once():
+    """Each has a number of warps under which a thread lacks registers for an operand; most tiles are at that bound."""
+    cases = [draw(number, ("one step",)) for number in range(20)]
+    assert all(case.build.options["num_warps"] in case.kernel.warps for case in cases)
+    plain = [case for case in cases if not case.build.hints and "opt_level" not in case.build.options]
+    rows = {pair.decision for case in plain for pair in seek._pairs(case)}
+    assert "tileas-smem-operands outside-loops" in rows
+
+
 def test_counts_are_added_and_kept(tmp_path):
     first = covered.counted([verdict(0, ("cse",))])
     second = covered.counted([verdict(1, ("cse", "dce")), verdict(2, (), status="internal")])
