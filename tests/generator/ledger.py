@@ -18,6 +18,7 @@ _END = "\n\n<!-- end of ledger -->"
 
 def commit() -> str:
     """The commit of the checkout, with a plus sign behind it where the compiler differs from it."""
+
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
