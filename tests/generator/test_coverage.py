@@ -118,6 +118,14 @@ def test_cases_for_a_missing_pair_are_sought():
     assert result.verdict.status == "right" and row in result.verdict.decisions
 
 
+def test_a_pair_is_sought_where_its_row_can_be():
+    """Alternate agents: on the target with `wgmma`, under the strategy that leaves them to a rule."""
+    pair = Pair("tileas-ping-pong", "maps", "host")
+    cases = [seek._drawn(seek._Kernel(number, ("persistent",)), pair) for number in range(20)]
+    builds = {(case.build.gpu_name, case.build.maps, case.build.strategy) for case in cases if case is not None}
+    assert builds == {("sm_90", "host", "auto")}
+
+
 def test_products_in_one_step_copy_operands_at_once():
     """Each has a number of warps under which a thread lacks registers for an operand; most tiles are at that bound."""
     cases = [draw(number, ("one step",)) for number in range(20)]
