@@ -32,6 +32,10 @@ _ONE_WARP = (
     'PTX ISA, "bar.warp.sync": it "guarantees memory ordering among threads participating", which are all of a block of'
     " one warp"
 )
+_LANE_ZERO = (
+    'PTX ISA, "Tensor Memory Addressing": the upper half of an address is a lane, 0 for the columns of "tcgen05.alloc",'
+    " which have all lanes"
+)
 _OF_ONE_WARP = re.compile(r"^\.reqntid (?:[1-9]|[12]\d|3[0-2])\s*$", re.MULTILINE)
 _FREE = 64
 """Low bits that are known to be zero of a number without any other."""
@@ -52,11 +56,13 @@ class Registers:
         self._every: list[tuple[str, list[str]]] = []
         for match in re.finditer(r"^[ \t]+(?:@!?%p\d+[ \t]+)?([a-z][\w.:]*)[ \t]+([^;]*);", ptx, re.MULTILINE):
             opcode, (result, *operands) = match[1], [each.strip() for each in re.split(r",(?![^{\[]*[}\]])", match[2])]
-            self._every.append((opcode, operands if not opcode.startswith("st.") else [result, *operands]))
+            if result.startswith("["):  # an address: the statement has no result in a register
+                self._every.append((opcode, [result, *operands]))
+                continue
+            self._every.append((opcode, operands))
             for name in re.findall(r"%r[sd]?\d+", result):
-                if not opcode.startswith("st."):
-                    # Of several results of one statement nothing is known.
-                    self.definitions.setdefault(name, []).append((opcode if result == name else "?", operands))
+                # Of several results of one statement nothing is known.
+                self.definitions.setdefault(name, []).append((opcode if result == name else "?", operands))
 
     def origin(self, operand: str) -> str:
         """The special register or the place of the parameter that a register is a copy of, or the operand itself."""
@@ -175,6 +181,8 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
         return _NEXT_GROUP
     if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
         return _TX_COUNT
+    if fault.changed.startswith("ld.shared.b16") and _is_written_by_alloc(registers, original, inputs[-1]):
+        return _LANE_ZERO
     if fault.changed == "bar.warp.sync -1" and _OF_ONE_WARP.search(original):
         return _ONE_WARP
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
@@ -188,6 +196,19 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""
+
+
+def _is_written_by_alloc(registers: Registers, original: str, place: str) -> bool:
+    """Whether shared memory at a place, `[symbol+offset]`, has the address that `tcgen05.alloc` writes, and no store
+    to that place."""
+    for name in re.findall(r"tcgen05\.alloc\S*\s+\[(%r\d+)\]", original):
+        every = registers.definitions.get(name, [])
+        if len(every) != 1 or not every[0][0].startswith("add."):
+            continue
+        base, offset = every[0][1]
+        if place == f"[{registers.origin(base)}+{offset}]":
+            return re.search(rf"st\.shared\S*\s+{re.escape(place)}", original) is None
+    return False
 
 
 def _joins_next_group(original: str, fault: Fault) -> bool:

@@ -186,6 +186,20 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("offset", "is_same"), [(16, True), (20, False)])
+def test_the_lane_of_allocated_columns(offset, is_same):
+    """Half of an address of tensor memory is read; another word of shared memory has both halves."""
+    alloc = f"""	mov.b64 	%rd20, smem;
+	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, {offset};
+	tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r21], 64;
+	ld.shared.b32 	%r22, [smem+16];
+	ret;"""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", alloc)
+    (fault,) = [each for each in faults(ptx, "type") if "ld.shared" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("pending", "is_same"), [(0, [True, False]), (1, [False, False])])
 def test_copies_that_the_next_group_takes(pending, is_same):
     """Only the first of two groups has another one before the wait."""
