@@ -17,6 +17,8 @@ from tests.check.solved import solved
 from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
+_SHARED = (1 << 18) - 1
+"""The largest address of shared memory: "matrix-descriptor-encode" of the PTX ISA keeps 18 bits of one."""
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
@@ -84,6 +86,8 @@ class Registers:
             return _SPECIAL[operand]
         if re.fullmatch(r"\d+", operand):
             return int(operand)
+        if operand in self.alignments:
+            return _SHARED
         if operand in seen or operand not in self.definitions:
             return None
         every = [self._most(opcode, inputs, seen | {operand}) for opcode, inputs in self.definitions[operand]]

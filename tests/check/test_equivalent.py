@@ -186,6 +186,18 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("address", "is_same"), [("smem", True), ("%rd1", False)])
+def test_signs_of_addresses_of_shared_memory(address, is_same):
+    word = f"""	mov.b64 	%rd20, {address};
+	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, 66560;
+	shr.u32 	%r22, %r21, 4;
+	ret;"""
+    ptx = ".extern .shared .align 16 .b8 smem[];" + TILES.replace("BOUND", "%r1").replace("	ret;", word)
+    (fault,) = [each for each in faults(ptx, "type") if "%r22" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("offset", "is_same"), [(16, True), (20, False)])
 def test_the_lane_of_allocated_columns(offset, is_same):
     """Half of an address of tensor memory is read; another word of shared memory has both halves."""

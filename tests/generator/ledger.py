@@ -34,8 +34,8 @@ def row(verdicts: Sequence[Verdict], at: str) -> str:
     return f"| {' | '.join([*cells, *(str(counts[status]) for status in COLUMNS)])} |"
 
 
-def append(verdicts: Sequence[Verdict], page: Path = PAGE) -> None:
-    """Add the line of a run to the page's table."""
+def append(verdicts: Sequence[Verdict], at: str, page: Path = PAGE) -> None:
+    """Add the line of a run, which began at a commit, to the page's table."""
     before, end, after = page.read_text(encoding="utf-8").partition(_END)
     assert end, f"{page} has no ledger"
-    page.write_text(f"{before}\n{row(verdicts, commit())}{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}\n{row(verdicts, at)}{end}{after}", encoding="utf-8")

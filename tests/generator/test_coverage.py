@@ -148,8 +148,8 @@ def test_a_run_is_a_line_of_the_ledger(tmp_path):
     page.write_text("| a |\n|---|\n\n<!-- end of ledger -->\nBehind it.\n")
     verdicts = [verdict(5, ("cse",)), verdict(7, (), status="wrong"), verdict(6, ("cse",), "sm_80")]
     random.Random(1).shuffle(verdicts)
-    ledger.append(verdicts, page)
-    ledger.append(verdicts, page)
+    ledger.append(verdicts, "0123abcd+", page)
+    ledger.append(verdicts, "0123abcd+", page)
     lines = page.read_text().splitlines()
     assert lines[2] == lines[3] and lines[-1] == "Behind it."
-    assert lines[2].endswith("| 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |")
+    assert lines[2] == "| 0123abcd+ | 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |"
