@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from tests.check.faults import Fault
+from tests.check.faults import ORDERS, Fault
 from tests.check.flow import GRID
 from tests.check.solved import solved
 from tests.check.undefined import NOTHING, Undefined
@@ -26,6 +26,7 @@ _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"
 )
+_GROUPS = 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
 _NEXT_GROUP = (
     'PTX ISA, "cp.async.commit_group": the next one of the thread takes all copies that no group has, and all waits are'
     " for all groups"
@@ -179,8 +180,11 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
     result, *inputs = [each.strip() for each in rest.split(",")]
     registers = Registers(original, facts)
     is_moved = fault.kind == "order moved"
-    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
-        return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
+    passed = fault.changed.removeprefix("moved past ").rstrip(";")
+    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {passed}":
+        return _GROUPS
+    if is_moved and passed == "cp.async.commit_group" and code.startswith("bar.") and _are_beside(original, fault):
+        return _GROUPS
     if fault.kind == "order deleted" and code == "cp.async.commit_group" and _joins_next_group(original, fault):
         return _NEXT_GROUP
     if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
@@ -213,6 +217,14 @@ def _is_written_by_alloc(registers: Registers, original: str, place: str) -> boo
         if place == f"[{registers.origin(base)}+{offset}]":
             return re.search(rf"st\.shared\S*\s+{re.escape(place)}", original) is None
     return False
+
+
+def _are_beside(original: str, fault: Fault) -> bool:
+    """Whether no statement that orders stands between a moved one and the one that it passes."""
+    moved, passed = fault.line, fault.changed.removeprefix("moved past ")
+    behind = [each.strip() for each in original[place_of(fault, original) :].splitlines()]
+    ends = behind.index(moved), behind.index(passed)
+    return not any(ORDERS.match(each) for each in behind[min(ends) + 1 : max(ends)])
 
 
 def _joins_next_group(original: str, fault: Fault) -> bool:

@@ -222,6 +222,16 @@ def test_copies_that_the_next_group_takes(pending, is_same):
     assert [bool(equivalent.proof(each, ptx, Facts([], [], []))) for each in every] == is_same
 
 
+@pytest.mark.parametrize(("between", "is_same"), [("", True), ("	fence.proxy.async;\n", False)])
+def test_a_barrier_past_a_group_of_copies(between, is_same):
+    """The group orders nothing; a fence that the barrier passes as well does."""
+    copy = "	cp.async.ca.shared.global 	[%r9], [%rd1], 4;\n"
+    group = f"{copy}	bar.sync 	0;\n{between}	cp.async.commit_group;\n	ret;"
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", group)
+    every = [each for each in faults(ptx, "order moved") if "bar.sync" in each.line and "commit" in each.changed]
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []))) for each in every] == [is_same]
+
+
 @pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])
 def test_numbers_that_choose_a_tile_and_nothing_else(name):
     """Those of experts, but not those of tokens, nor the columns of a table."""
