@@ -1,6 +1,6 @@
 """Proofs that a changed statement is the same: bounds and known low bits of integer registers.
 
-The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%nctaid"
+The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; a cluster has at most 16 CTAs; "%nctaid"
 and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u` fills with zeros, `and` keeps no
 bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr`
 agree on numbers whose sign bit is zero.  A register with several definitions has the bounds of all; one that is counted
@@ -19,7 +19,7 @@ from tileiras.check.facts import Facts
 
 _SHARED = (1 << 18) - 1
 """The largest address of shared memory: "matrix-descriptor-encode" of the PTX ISA keeps 18 bits of one."""
-_SPECIAL = {"%tid.x": 1023, "%laneid": 31, **GRID}
+_SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%cluster_ctarank": 15, **GRID}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
 _TX_COUNT = (

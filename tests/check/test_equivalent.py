@@ -198,6 +198,13 @@ def test_signs_of_addresses_of_shared_memory(address, is_same):
     assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("number", "is_same"), [("%cluster_ctarank", True), ("%clock", False)])
+def test_signs_of_ranks_in_a_cluster(number, is_same):
+    ptx = TILES.replace("	ret;", f"	mov.u32 	%r20, {number};\n	mul.wide.s32 	%rd20, %r20, 2;\n	ret;")
+    (fault,) = [each for each in faults(ptx, "type") if "%rd20" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("offset", "is_same"), [(16, True), (20, False)])
 def test_the_lane_of_allocated_columns(offset, is_same):
     """Half of an address of tensor memory is read; another word of shared memory has both halves."""
