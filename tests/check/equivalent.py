@@ -1,10 +1,10 @@
 """Proofs that a changed statement is the same: bounds and known low bits of integer registers.
 
-The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; a cluster has at most 16 CTAs; "%nctaid"
-and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u` fills with zeros, `and` keeps no
-bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr`
-agree on numbers whose sign bit is zero.  A register with several definitions has the bounds of all; one that is counted
-in a loop is unbounded here, and bounded by `counters` for the solver.
+The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; a cluster
+has at most 16 CTAs; "%nctaid" and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u`
+fills with zeros, `and` keeps no bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`,
+`mul.wide`, `div`, `rem` and `shr` agree on numbers whose sign bit is zero.  A register with several definitions has the
+bounds of all; one that is counted in a loop is unbounded here, and bounded by `counters` for the solver.
 """
 
 from __future__ import annotations
