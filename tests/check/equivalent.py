@@ -1,29 +1,32 @@
 """Proofs that a changed statement is the same: bounds and known low bits of integer registers.
 
-The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; "%nctaid"
-and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u` fills with zeros, `and` keeps no
-bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`, `mul.wide`, `div`, `rem` and `shr`
-agree on numbers whose sign bit is zero.  A register with several definitions has the bounds of all; one that is counted
-in a loop is unbounded here, and bounded by `counters` for the solver.
+The rules are those of the PTX ISA: "%tid" is below "%ntid", which has at most 1024; "%laneid" is below 32; a cluster
+has at most 16 CTAs; "%nctaid" and "%nclusterid" are below 2^31, or 2^16 along y and z ("Special Registers"); `shr.u`
+fills with zeros, `and` keeps no bit that an operand lacks; signed and unsigned forms of `setp`, `min`, `max`, `cvt`,
+`mul.wide`, `div`, `rem` and `shr` agree on numbers whose sign bit is zero.  A register with several definitions has the
+bounds of all; one that is counted in a loop is unbounded here, and bounded by `counters` for the solver.
 """
 
 from __future__ import annotations
 
 import re
 
-from tests.check.faults import Fault
+from tests.check.faults import ORDERS, Fault
 from tests.check.flow import GRID
 from tests.check.solved import solved
 from tests.check.undefined import NOTHING, Undefined
 from tileiras.check.facts import Facts
 
-_SPECIAL = {"%tid.x": 1023, "%laneid": 31, **GRID}
+_SHARED = (1 << 18) - 1
+"""The largest address of shared memory: "matrix-descriptor-encode" of the PTX ISA keeps 18 bits of one."""
+_SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%cluster_ctarank": 15, **GRID}
 _SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
 """Kinds that change one integer result, or the threads that execute a statement."""
 _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"
 )
+_GROUPS = 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
 _NEXT_GROUP = (
     'PTX ISA, "cp.async.commit_group": the next one of the thread takes all copies that no group has, and all waits are'
     " for all groups"
@@ -31,6 +34,10 @@ _NEXT_GROUP = (
 _ONE_WARP = (
     'PTX ISA, "bar.warp.sync": it "guarantees memory ordering among threads participating", which are all of a block of'
     " one warp"
+)
+_LANE_ZERO = (
+    'PTX ISA, "Tensor Memory Addressing": the upper half of an address is a lane, 0 for the columns of "tcgen05.alloc",'
+    " which have all lanes"
 )
 _OF_ONE_WARP = re.compile(r"^\.reqntid (?:[1-9]|[12]\d|3[0-2])\s*$", re.MULTILINE)
 _FREE = 64
@@ -52,11 +59,13 @@ class Registers:
         self._every: list[tuple[str, list[str]]] = []
         for match in re.finditer(r"^[ \t]+(?:@!?%p\d+[ \t]+)?([a-z][\w.:]*)[ \t]+([^;]*);", ptx, re.MULTILINE):
             opcode, (result, *operands) = match[1], [each.strip() for each in re.split(r",(?![^{\[]*[}\]])", match[2])]
-            self._every.append((opcode, operands if not opcode.startswith("st.") else [result, *operands]))
+            if result.startswith("["):  # an address: the statement has no result in a register
+                self._every.append((opcode, [result, *operands]))
+                continue
+            self._every.append((opcode, operands))
             for name in re.findall(r"%r[sd]?\d+", result):
-                if not opcode.startswith("st."):
-                    # Of several results of one statement nothing is known.
-                    self.definitions.setdefault(name, []).append((opcode if result == name else "?", operands))
+                # Of several results of one statement nothing is known.
+                self.definitions.setdefault(name, []).append((opcode if result == name else "?", operands))
 
     def origin(self, operand: str) -> str:
         """The special register or the place of the parameter that a register is a copy of, or the operand itself."""
@@ -78,6 +87,8 @@ class Registers:
             return _SPECIAL[operand]
         if re.fullmatch(r"\d+", operand):
             return int(operand)
+        if operand in self.alignments:
+            return _SHARED
         if operand in seen or operand not in self.definitions:
             return None
         every = [self._most(opcode, inputs, seen | {operand}) for opcode, inputs in self.definitions[operand]]
@@ -169,12 +180,17 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
     result, *inputs = [each.strip() for each in rest.split(",")]
     registers = Registers(original, facts)
     is_moved = fault.kind == "order moved"
-    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {fault.changed[11:]}":
-        return 'PTX ISA, "cp.async.commit_group": it groups the prior cp.async of its thread, and orders nothing else'
+    passed = fault.changed.removeprefix("moved past ").rstrip(";")
+    if is_moved and code == "cp.async.commit_group" and " cp.async" not in f" {passed}":
+        return _GROUPS
+    if is_moved and passed == "cp.async.commit_group" and code.startswith("bar.") and _are_beside(original, fault):
+        return _GROUPS
     if fault.kind == "order deleted" and code == "cp.async.commit_group" and _joins_next_group(original, fault):
         return _NEXT_GROUP
     if is_moved and code.startswith("mbarrier.arrive.expect_tx") and "past cp.async.bulk" in fault.changed:
         return _TX_COUNT
+    if fault.changed.startswith("ld.shared.b16") and _is_written_by_alloc(registers, original, inputs[-1]):
+        return _LANE_ZERO
     if fault.changed == "bar.warp.sync -1" and _OF_ONE_WARP.search(original):
         return _ONE_WARP
     if fault.kind == "type" and re.search(r"\.[su](?:32|64)", opcode) and inputs:
@@ -188,6 +204,27 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""
+
+
+def _is_written_by_alloc(registers: Registers, original: str, place: str) -> bool:
+    """Whether shared memory at a place, `[symbol+offset]`, has the address that `tcgen05.alloc` writes, and no store
+    to that place."""
+    for name in re.findall(r"tcgen05\.alloc\S*\s+\[(%r\d+)\]", original):
+        every = registers.definitions.get(name, [])
+        if len(every) != 1 or not every[0][0].startswith("add."):
+            continue
+        base, offset = every[0][1]
+        if place == f"[{registers.origin(base)}+{offset}]":
+            return re.search(rf"st\.shared\S*\s+{re.escape(place)}", original) is None
+    return False
+
+
+def _are_beside(original: str, fault: Fault) -> bool:
+    """Whether no statement that orders stands between a moved one and the one that it passes."""
+    moved, passed = fault.line, fault.changed.removeprefix("moved past ")
+    behind = [each.strip() for each in original[place_of(fault, original) :].splitlines()]
+    ends = behind.index(moved), behind.index(passed)
+    return not any(ORDERS.match(each) for each in behind[min(ends) + 1 : max(ends)])
 
 
 def _joins_next_group(original: str, fault: Fault) -> bool:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 _STATEMENT = re.compile(
     r"^[ \t]+(?:(?P<guard>@!?%p\d+)[ \t]+)?(?P<code>[a-z][^;{}\n]*(?:\{[^;]*)?);", re.MULTILINE
 )
-_ORDER = re.compile(
+ORDERS = re.compile(
     r"bar\.|barrier\.|fence|mbarrier\.|cp\.async\.(?:bulk\.)?(?:commit|wait|mbarrier)|wgmma\.(?:fence|commit|wait)"
     r"|tcgen05\.(?:fence|commit|wait)"
 )
+"""Statements that order others."""
 _MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|mma|tcgen05)\.")
 _NUMBER = re.compile(r"(?<![\w%.+$])\d+(?![\w.])")
 _COUNTED = re.compile(
@@ -35,7 +36,7 @@ class Fault(NamedTuple):
 
 
 def _deleted(code: str, draw: random.Random) -> str | None:
-    return "" if _ORDER.match(code) else None
+    return "" if ORDERS.match(code) else None
 
 
 def _offset(code: str, draw: random.Random) -> str | None:
@@ -193,7 +194,7 @@ def _moved(ptx: str) -> Iterator[Fault]:
     """A statement that orders comes after the next access of its basic block, or before the last one."""
     statements = list(_STATEMENT.finditer(ptx))
     for number, match in enumerate(statements):
-        if not _ORDER.match(match["code"]):
+        if not ORDERS.match(match["code"]):
             continue
         for step in (1, -1):
             other = _neighbour(ptx, statements, number, step)

@@ -186,6 +186,39 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("address", "is_same"), [("smem", True), ("%rd1", False)])
+def test_signs_of_addresses_of_shared_memory(address, is_same):
+    word = f"""	mov.b64 	%rd20, {address};
+	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, 66560;
+	shr.u32 	%r22, %r21, 4;
+	ret;"""
+    ptx = ".extern .shared .align 16 .b8 smem[];" + TILES.replace("BOUND", "%r1").replace("	ret;", word)
+    (fault,) = [each for each in faults(ptx, "type") if "%r22" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("number", "is_same"), [("%cluster_ctarank", True), ("%clock", False)])
+def test_signs_of_ranks_in_a_cluster(number, is_same):
+    ptx = TILES.replace("	ret;", f"	mov.u32 	%r20, {number};\n	mul.wide.s32 	%rd20, %r20, 2;\n	ret;")
+    (fault,) = [each for each in faults(ptx, "type") if "%rd20" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("offset", "is_same"), [(16, True), (20, False)])
+def test_the_lane_of_allocated_columns(offset, is_same):
+    """Half of an address of tensor memory is read; another word of shared memory has both halves."""
+    alloc = f"""	mov.b64 	%rd20, smem;
+	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, {offset};
+	tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r21], 64;
+	ld.shared.b32 	%r22, [smem+16];
+	ret;"""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", alloc)
+    (fault,) = [each for each in faults(ptx, "type") if "ld.shared" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("pending", "is_same"), [(0, [True, False]), (1, [False, False])])
 def test_copies_that_the_next_group_takes(pending, is_same):
     """Only the first of two groups has another one before the wait."""
@@ -194,6 +227,16 @@ def test_copies_that_the_next_group_takes(pending, is_same):
     ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"{copies}{wait}	ret;")
     every = [each for each in faults(ptx, "order deleted") if "commit_group" in each.line]
     assert [bool(equivalent.proof(each, ptx, Facts([], [], []))) for each in every] == is_same
+
+
+@pytest.mark.parametrize(("between", "is_same"), [("", True), ("	fence.proxy.async;\n", False)])
+def test_a_barrier_past_a_group_of_copies(between, is_same):
+    """The group orders nothing; a fence that the barrier passes as well does."""
+    copy = "	cp.async.ca.shared.global 	[%r9], [%rd1], 4;\n"
+    group = f"{copy}	bar.sync 	0;\n{between}	cp.async.commit_group;\n	ret;"
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", group)
+    every = [each for each in faults(ptx, "order moved") if "bar.sync" in each.line and "commit" in each.changed]
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []))) for each in every] == [is_same]
 
 
 @pytest.mark.parametrize("name", ["kernels/moe_matmul.py", "kernels/matmul_grouped.py"])

@@ -87,7 +87,7 @@ class Run:
         return int(verdict.status not in FINE)
 
     def all(self) -> int:
-        known = self._known()
+        known, at = self._known(), ledger.commit() if self.options.ledger else ""
         with Progress("generated kernels", self.options.count) as progress:
             judge_one = functools.partial(_case, self.forms, self.targets, self.weights)
             for outcome in workers.judged(judge_one, self._numbers(known), self.options.jobs):
@@ -107,7 +107,7 @@ class Run:
         if self.options.add_coverage is not None:
             self._add(self.options.add_coverage)
         if self.options.ledger and self.verdicts:
-            ledger.append(self.verdicts)
+            ledger.append(self.verdicts, at)
         return int(bool(failed or covered.contradicted(counts)))
 
     def seek(self) -> int:

@@ -38,7 +38,7 @@ def kernel({names}, R: ct.Constant[int], T: ct.Constant[int]):
     columns = ct.arange(T, dtype=ct.int32)
     places = down[:, None] * width + columns[None, :]
     inside = (down < out.shape[0])[:, None] & (columns < out.shape[1])[None, :]
-    old = memory.load_offset(places, mask=inside, padding_value=5)
+    old = {old}
     for step in range({steps}):
         updated = {update}
     ct.store(y, (block, 0), old)
@@ -90,7 +90,9 @@ def updated(pick: Choices) -> Generated:
     # The result of an update that is left out is not defined, nor is the order of updates of one element.
     if raw and distinct or distinct and known.all():
         wanted["y"] = Expected(before)
-    body = template.format(names=", ".join(["x", "rows", "out", "y"]), steps=steps, update=update)
+    # A load of a row that another tile block updates is a race.
+    old = "memory.load_offset(places, mask=inside, padding_value=5)" if distinct or blocks == 1 else "values"
+    body = template.format(names=", ".join(["x", "rows", "out", "y"]), steps=steps, update=update, old=old)
     return Generated(f"{mode} of {element}", body, (*arguments, y), (rows, width), (blocks, 1, 1), wanted,
                      75)  # fmt: skip
 

@@ -104,6 +104,9 @@ _NEEDS = {
     "tileas-smem-operands loop-invariant": ("cp_async",), "tileas-smem-operands in-loops": ("cp_async",),
     "tileas-smem-operands outside-loops": ("cp_async",),
     "tileas-interleave-copies after tileas-generate-schedule": ("cp_async",),
+    "tileas-split-loop-steps": ("cp_async",), "tileas-lower-occupancy shared-memory": ("cp_async",),
+    "tileas-mark-short-loops": ("cp_async",), "tileas-spill-loop-carried": ("cp_async",),
+    "tileas-rematerialize": ("cp_async",),
 }  # fmt: skip
 """Row -> features of targets (`tileiras.targets.sm`), one of which the row needs."""
 _NEEDS_MAPS = {

@@ -27,6 +27,7 @@ from tests.generator.kernel import Generated
 FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "product": (10, products.product),
     "large": (4, products.large_product),
+    "one step": (1, products.product_in_one_step),
     "persistent": (3, products.persistent_product),
     "scaled": (4, scaled.scaled_product),
     "attention": (5, attention.forward),

@@ -86,7 +86,8 @@ def draw(
     kernel = FORMS[family][1](pick)
     draws = tuple(pick.draws)
     able = tuple(name for name in targets if sm_number(name) >= kernel.needs)
-    return Case(number, family, kernel, build(pick, able or ("sm_120",), weights), draws, number)
+    given = build(pick, able or ("sm_120",), weights, kernel.warps)
+    return Case(number, family, kernel, given, draws, number)
 
 
 def judge(case: Case) -> Verdict:

@@ -94,6 +94,8 @@ class Generated:
     needs: int = 75
     helper: str = ""
     """A function that the kernel calls."""
+    warps: tuple[int, ...] = ()
+    """Numbers of warps of which a build has one; empty for those of any kernel."""
 
     def text(self, hints: str = "", entries: int = 1) -> str:
         """The file that exports the kernel under several names; `hints` are the decorator's arguments."""

@@ -18,6 +18,7 @@ _END = "\n\n<!-- end of ledger -->"
 
 def commit() -> str:
     """The commit of the checkout, with a plus sign behind it where the compiler differs from it."""
+
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -33,8 +34,8 @@ def row(verdicts: Sequence[Verdict], at: str) -> str:
     return f"| {' | '.join([*cells, *(str(counts[status]) for status in COLUMNS)])} |"
 
 
-def append(verdicts: Sequence[Verdict], page: Path = PAGE) -> None:
-    """Add the line of a run to the page's table."""
+def append(verdicts: Sequence[Verdict], at: str, page: Path = PAGE) -> None:
+    """Add the line of a run, which began at a commit, to the page's table."""
     before, end, after = page.read_text(encoding="utf-8").partition(_END)
     assert end, f"{page} has no ledger"
-    page.write_text(f"{before}\n{row(verdicts, commit())}{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}\n{row(verdicts, at)}{end}{after}", encoding="utf-8")

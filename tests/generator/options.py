@@ -70,8 +70,10 @@ def _weighted(pick: Choices, rows: Mapping[str, float], factors: Mapping[str, fl
     return pick.choices(list(rows), [weight * factors.get(name, 1) for name, weight in rows.items()])[0]
 
 
-def build(pick: Choices, targets: tuple[str, ...] = TARGETS, weights: Weights = Weights()) -> Build:
-    """Draw a target and the options of one compilation."""
+def build(
+    pick: Choices, targets: tuple[str, ...] = TARGETS, weights: Weights = Weights(), warps: tuple[int, ...] = ()
+) -> Build:
+    """Draw a target and the options of one compilation; `warps` are the kernel's own numbers of warps."""
     hints, options = [], {}
     gpu_name = _weighted(pick, dict.fromkeys(targets, 1), weights.targets)
     if pick.chance(0.3):
@@ -84,8 +86,8 @@ def build(pick: Choices, targets: tuple[str, ...] = TARGETS, weights: Weights = 
         options["tensor_maps"] = _weighted(pick, MAPS, weights.maps)
     if pick.chance(0.6):
         options["pipeline_strategy"] = _weighted(pick, STRATEGIES, weights.strategies)
-    if pick.chance(0.15):
-        options["num_warps"] = pick.choice((1, 2, 4, 4, 8, 16))
+    if warps or pick.chance(0.15):
+        options["num_warps"] = pick.choice(warps or (1, 2, 4, 4, 8, 16))
     if pick.chance(0.2):
         options["unspecialized_pipeline_num_stages"] = pick.randint(1, 6)
     if pick.chance(0.1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,15 @@ def large_product(pick: Choices) -> Generated:
         tile = pick.choice((16, 64, 128, 256)), pick.choice((16, 64, 128, 256)), pick.choice((32, 64, 128, 256, 512))
         if most // 8 <= tile[0] * tile[1] * tile[2] <= most:
             return _product(pick, element, tile, pick.choice((1, 1, 2, 3)), pick.chance(0.4))
+
+
+def product_in_one_step(pick: Choices) -> Generated:
+    """A product of f32 without a loop, by many warps: a thread has few registers, and 32 to 128 elements of the larger
+    operand, which multiply-adds take as a whole."""
+    sides = pick.choice((16, 16, 64)), pick.choice((16, 64, 128, 256))
+    m, n = sides if pick.chance(0.5) else reversed(sides)
+    tile = m, n, pick.choice((1 << 14, 1 << 15)) // max(sides)
+    return replace(_product(pick, "f32", tile, 1, is_straight=True), warps=(8, 16, 16))
 
 
 def persistent_product(pick: Choices) -> Generated:

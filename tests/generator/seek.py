@@ -87,16 +87,25 @@ def families(counts: Counts, decision: str) -> tuple[str, ...]:
 
 
 def _targets(pair: Pair) -> tuple[str, ...]:
-    return (pair.value,) if pair.axis == "target" else TARGETS
+    """Those on which the row can change a module."""
+    if pair.axis == "target":
+        return (pair.value,)
+    return tuple(each for each in TARGETS if not covered.reason(Pair(pair.decision, "target", each)))
 
 
 def _drawn(kernel: _Kernel, pair: Pair) -> Case | None:
     """The case of a number for a pair; None if its build is another one, as for kernels that need a newer target."""
-    likely = {pair.value: _LIKELY}
-    weights = Weights(maps=likely if pair.axis == "maps" else {}, strategies=likely if pair.axis == "strategy" else {})
+    weights = Weights(maps=_factors(pair, "maps"), strategies=_factors(pair, "strategy"))
     case = draw(kernel.number, kernel.forms, _targets(pair), weights)
     value = {"target": case.build.gpu_name, "maps": case.build.maps, "strategy": case.build.strategy}[pair.axis]
     return case if value == pair.value else None
+
+
+def _factors(pair: Pair, axis: str) -> dict[str, float]:
+    """The value of the pair nearly always; of another axis, none with which the row is impossible."""
+    if axis == pair.axis:
+        return {pair.value: _LIKELY}
+    return {value: 0.0 for value in covered.AXES[axis] if covered.reason(Pair(pair.decision, axis, value))}
 
 
 def _pairs(case: Case) -> list[Pair]:

@@ -118,6 +118,23 @@ def test_cases_for_a_missing_pair_are_sought():
     assert result.verdict.status == "right" and row in result.verdict.decisions
 
 
+def test_a_pair_is_sought_where_its_row_can_be():
+    """Alternate agents: on the target with `wgmma`, under the strategy that leaves them to a rule."""
+    pair = Pair("tileas-ping-pong", "maps", "host")
+    cases = [seek._drawn(seek._Kernel(number, ("persistent",)), pair) for number in range(20)]
+    builds = {(case.build.gpu_name, case.build.maps, case.build.strategy) for case in cases if case is not None}
+    assert builds == {("sm_90", "host", "auto")}
+
+
+def test_products_in_one_step_copy_operands_at_once():
+    """Each has a number of warps under which a thread lacks registers for an operand; most tiles are at that bound."""
+    cases = [draw(number, ("one step",)) for number in range(20)]
+    assert all(case.build.options["num_warps"] in case.kernel.warps for case in cases)
+    plain = [case for case in cases if not case.build.hints and "opt_level" not in case.build.options]
+    rows = {pair.decision for case in plain for pair in seek._pairs(case)}
+    assert "tileas-smem-operands outside-loops" in rows
+
+
 def test_counts_are_added_and_kept(tmp_path):
     first = covered.counted([verdict(0, ("cse",))])
     second = covered.counted([verdict(1, ("cse", "dce")), verdict(2, (), status="internal")])
@@ -131,8 +148,8 @@ def test_a_run_is_a_line_of_the_ledger(tmp_path):
     page.write_text("| a |\n|---|\n\n<!-- end of ledger -->\nBehind it.\n")
     verdicts = [verdict(5, ("cse",)), verdict(7, (), status="wrong"), verdict(6, ("cse",), "sm_80")]
     random.Random(1).shuffle(verdicts)
-    ledger.append(verdicts, page)
-    ledger.append(verdicts, page)
+    ledger.append(verdicts, "0123abcd+", page)
+    ledger.append(verdicts, "0123abcd+", page)
     lines = page.read_text().splitlines()
     assert lines[2] == lines[3] and lines[-1] == "Behind it."
-    assert lines[2].endswith("| 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |")
+    assert lines[2] == "| 0123abcd+ | 5 to 7 | 3 | sm_80, sm_90 | 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 |"

@@ -43,6 +43,16 @@ def test_numpy_and_the_interpreter_agree_on_more(form):
         assert interpreted(case.kernel, case.build.decorator) == ""
 
 
+def test_rows_that_are_loaded_are_updated_by_one_tile_block():
+    """Otherwise the program has a race, whose outcome no order of warps shows in every case."""
+    loads = [each for number in range(200) if "load_offset" in (each := FORMS["updated"][1](Choices(number))).body]
+    assert any(each.grid[0] > 1 for each in loads)
+    for kernel in loads:
+        rows, height = kernel.arguments[1].value, len(kernel.arguments[2].value)
+        inside = rows[rows < height]
+        assert kernel.grid[0] == 1 or len(set(inside)) == len(inside), kernel.body
+
+
 @pytest.fixture(scope="module")
 def weights() -> Weights:
     return covered.weights(covered.read())
