@@ -18,7 +18,7 @@ ENDS = frozenset({"EXIT", "RET"})
 
 #: Event family of the emulator -> machine instructions that implement it.
 _FAMILIES: dict[str, str] = {
-    "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDGSTS LDL STL",
+    "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDL STL",
     "copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED STAS REDAS",
     "commit": "LDGDEPBAR ARRIVES UTMACMDFLUSH UTCBAR HGMMA IGMMA QGMMA BGMMA",
     "wait": "DEPBAR WARPGROUP",

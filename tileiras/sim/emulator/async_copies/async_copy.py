@@ -263,13 +263,13 @@ def _tell(
     byte_counts: np.ndarray, size: int,
 ) -> None:  # fmt: skip
     recorder = group.launch.recorder
-    recorder.access(group, item, "shared", targets, size, threads, True)
     addresses, is_whole = sources.astype(np.int64), bool((byte_counts > 0).all())
     for warp, lanes in warp_parts(threads):
         own = byte_counts[lanes]
         source_addresses = addresses[lanes] if is_whole else addresses[lanes][own > 0]
         cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), source_addresses, size)
+        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), source_addresses, size,
+                      targets[lanes].astype(np.int64), threads[lanes] & 31)  # fmt: skip
         recorder.operation(group, item, warp * 32, result)
 
 

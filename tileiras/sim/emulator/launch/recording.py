@@ -33,7 +33,8 @@ class Copy(NamedTuple):
     global), `shared` (to another block of the cluster). ``bytes`` is the size at one destination, ``rows`` the number
     of its contiguous runs in global memory. ``destinations`` are the receiving blocks, several with multicast;
     ``barriers`` signal completion, one at each destination, empty for a copy of a group. ``addresses`` are the global
-    addresses of existing elements (a box may exceed its tensor), ``element`` bytes each.
+    addresses of existing elements (a box may exceed its tensor), ``element`` bytes each.  ``targets``: of `cp.async`,
+    the shared addresses that each of ``lanes`` writes ``element`` bytes to.
     """
 
     kind: str
@@ -44,6 +45,8 @@ class Copy(NamedTuple):
     barriers: tuple[Place, ...]
     addresses: np.ndarray | None
     element: int
+    targets: np.ndarray | None = None
+    lanes: np.ndarray | None = None
 
 
 class Multiply(NamedTuple):
