@@ -112,8 +112,8 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     start, end = sm.l2_transfer(served, size, missing)
     assert copy.targets is not None and copy.lanes is not None, "a copy of threads has these"
     # The data pass the port when they arrive, once, and with the conflicts of their addresses.
-    stored = Access("shared", copy.targets, copy.lanes, copy.element, write=True, atomic=False)
-    smem_end = sm.copied(served, stored.wavefronts * engine.gpu.bytes_per_cycle["shared"])
+    store = Access("shared", copy.targets, copy.lanes, copy.element, write=True, atomic=False)
+    smem_end = sm.copied(served, store.wavefronts * engine.gpu.bytes_per_cycle["shared"])
     return start, max(end + sm.latency(missing), smem_end)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
