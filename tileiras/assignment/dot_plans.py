@@ -11,6 +11,7 @@ from tileiras import assignment
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
+from tileiras.layout.shared import VECTOR_BITS
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
@@ -21,6 +22,7 @@ from tileiras.targets import (
     element_name,
     find_mma_atoms,
     find_scaled_mma_atom,
+    matrix_loads,
     product_types,
 )
 
@@ -176,7 +178,8 @@ class DotPlans:
         atom = atoms[0]
         split = split_rows if is_chained(op) else split_warps
         warps = split(self._num_warps, (m, n), atom.c.shape)
-        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
+        columns = min(n // warps[1], transposed_row(self.target, op.b.type.element_type.width))
+        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch, columns))
 
     def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
         lead = () if batch is None else (batch,)
@@ -196,6 +199,13 @@ def _asynchronous_dots(target: Target, num_warps: int, func: aa.FuncOp) -> Warpg
     if target.has("wgmma"):
         return assignment.warpgroup_dots.WarpgroupDots(target, num_warps, ctas, origins)
     return assignment.tensor_dots.TensorDots(target, num_warps, ctas, origins)
+
+
+def transposed_row(target: Target, element_bits: int) -> int:
+    """Elements in a row of the matrices that warps of the target load transposed; 1 if there are none."""
+    forms = matrix_loads(target)
+    transposed = any(form.transposed and element_bits in form.element_bits for form in forms)
+    return VECTOR_BITS // element_bits if transposed else 1
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
