@@ -151,13 +151,13 @@ def warpgroup_layouts(
 
 
 def scale_layouts(
-    atom: ScaledMmaAtom, m: int, n: int, blocks: int, warps: tuple[int, int], batch: int | None = None
+    atom: ScaledMmaAtom, m: int, n: int, blocks: int, warps: tuple[int, int], batch: int | None = None, columns: int = 1
 ) -> tuple[LinearLayout, LinearLayout]:
     """Layouts of the scales of A [m, blocks] and B [blocks, n] beside those of mma_layouts()."""
     lead = () if batch is None else (batch,)
     along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
     a = _tile_fragment(atom.scale_a, (*lead, m, blocks), [0] * along_m + [None] * along_n, (1, 0))
-    b = _tile_fragment(atom.scale_b, (*lead, blocks, n), [None] * along_m + [1] * along_n, (0, 1))
+    b = _tile_fragment(atom.scale_b, (*lead, blocks, n), [None] * along_m + [1] * along_n, (0, 1), columns)
     return a, b
 
 

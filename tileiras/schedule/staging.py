@@ -39,7 +39,7 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
-from tileiras.layout.shared import INSTRUCTION_COST
+from tileiras.layout.shared import INSTRUCTION_COST, MATRIX_FORMS
 from tileiras.layout.staging import buffer_offsets, reading_cost
 from tileiras.layout.tensor_box import box_layout, stage_of_boxes
 from tileiras.reasons import Reason
@@ -145,7 +145,7 @@ def _offsets_of_boxes(
 def _matrix_forms(op: Operation) -> tuple[MatrixForm, ...]:
     """The forms of matrices that warps load on the target of the function that has an operation."""
     func = aa.function_of(op)
-    return () if func is None else matrix_loads(target(func.target_spec.value))
+    return MATRIX_FORMS if func is None else matrix_loads(target(func.target_spec.value))
 
 
 def stage_offsets(load: tileas.Load, vector: tuple[int, ...], leaves: Sequence[Leaf]) -> tuple[int, ...] | None:
