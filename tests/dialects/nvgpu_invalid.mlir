@@ -40,6 +40,17 @@ module {
 
 // -----
 
+// Matrices of bytes are transposed.
+module {
+  llvm.func @matrices(%p: !llvm.ptr<3>) {
+    // expected-error @below {{'nvgpu.ldmatrix' op has no instruction}}
+    %0 = nvgpu.ldmatrix %p {eltType = #nvvm.ld_st_matrix_elt_type<b8>, numTiles = 1 : i32, transpose = false} : (!llvm.ptr<3>) -> !llvm.struct<(i32, i32)>
+    llvm.return
+  }
+}
+
+// -----
+
 module {
   llvm.func @copies(%p: !llvm.ptr<3>, %g: !llvm.ptr<1>) {
     // expected-error @below {{'nvgpu.device_async_copy' op 'bypassL1' requires a copy of 16 bytes}}

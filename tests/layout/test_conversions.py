@@ -181,7 +181,7 @@ def test_matrix_fragments_are_loaded_by_rows():
     for target, transposed, accesses in ((a, False, 2), (b, True, 8)):
         plan = plan_shared(source, target, 16)
         assert isinstance(plan.load, MatrixAccess)
-        assert plan.load.transposed is transposed and len(plan.load.registers) == accesses
+        assert plan.load.form.transposed is transposed and len(plan.load.registers) == accesses
         assert plan.load.degree == 1 and plan.store.degree == 1 and plan.store.vector == 8
         check(plan, source, target)
 

@@ -11,6 +11,7 @@ from tileiras import assignment
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import FloatType
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
+from tileiras.layout.shared import VECTOR_BITS
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import (
@@ -21,6 +22,7 @@ from tileiras.targets import (
     element_name,
     find_mma_atoms,
     find_scaled_mma_atom,
+    matrix_loads,
     product_types,
 )
 
@@ -143,14 +145,15 @@ class DotPlans:
         atom = self.scaled_atom(op)
         if atom is not None:
             warps = split_warps(self._num_warps, (m, n), atom.c.shape)
-            scales = scale_layouts(atom, m, n, runs, warps, batch)
-            return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
+            columns = self._columns(op, warps)
+            scales = scale_layouts(atom, m, n, runs, warps, batch, columns)
+            return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch, columns), scales)
         plain = self.run_atom(op)
         if plain is None:
             fma = self._fma(m, n, depth, batch)
             return fma._replace(scales=fma_operands(fma.c, runs))
         warps = split_warps(self._num_warps, (m, n), plain.c.shape)
-        a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
+        a, b, c = mma_layouts(plain, m, n, depth, warps, batch, self._columns(op, warps))
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
 
     def _make(self, op: aa.Dot) -> DotPlan:
@@ -176,7 +179,14 @@ class DotPlans:
         atom = atoms[0]
         split = split_rows if is_chained(op) else split_warps
         warps = split(self._num_warps, (m, n), atom.c.shape)
-        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
+        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch, self._columns(op, warps)))
+
+    def _columns(self, op: aa.Dot, warps: tuple[int, int]) -> int:
+        """Neighbouring columns of the result for a warp, if there are so many: the elements in a row of the matrices of
+        B that warps load transposed; 1 if there are none."""
+        bits = op.b.type.element_type.width
+        transposed = any(form.transposed and bits in form.element_bits for form in matrix_loads(self.target))
+        return min(op.c.type.shape[-1] // warps[1], VECTOR_BITS // bits) if transposed else 1
 
     def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
         lead = () if batch is None else (batch,)

@@ -83,10 +83,14 @@ class ScaledMmaAtom(MmaAtom, Protocol):
 
 
 def _tile_fragment(
-    fragment: Fragment, shape: Sequence[int], warp_axes: Sequence[int | None], rep_order: Sequence[int]
+    fragment: Fragment,
+    shape: Sequence[int],
+    warp_axes: Sequence[int | None],
+    rep_order: Sequence[int],
+    columns: int = 1,
 ) -> LinearLayout:
-    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) after those of the fragment,
-    then registers in `rep_order`.
+    """The fragment repeated over a tile: first in registers as far as `columns`, then warp bits along `warp_axes` (None
+    replicates), then registers in `rep_order`.
 
     A third, leading tile dimension is a batch and is held in registers.
     """
@@ -106,6 +110,7 @@ def _tile_fragment(
     for axis, size in enumerate(sizes):
         tiler.used[axis] = log2_exact(min(size, shape[axis]))
     bases.setdefault("warp", [])
+    bases["register"] = [*bases["register"], *tiler.take(batch + 1, max(1, columns // sizes[-1]))]
     for axis in warp_axes:
         bases["warp"] += [0] if axis is None else tiler.take(batch + axis, 2)
     for axis in rep_order:
@@ -116,9 +121,10 @@ def _tile_fragment(
 
 
 def mma_layouts(
-    atom: MmaAtom, m: int, n: int, k: int, warps: tuple[int, int], batch: int | None = None
+    atom: MmaAtom, m: int, n: int, k: int, warps: tuple[int, int], batch: int | None = None, columns: int = 1
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-    """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`.
+    """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`, each on so many
+    neighbouring columns at least.
 
     A is replicated over the warps along n and B over those along m.  The tile is at least as deep as the atom.
     With `batch` the tiles have that leading dimension.
@@ -127,8 +133,8 @@ def mma_layouts(
     along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
     a = _tile_fragment(atom.a, (*lead, m, k), [0] * along_m + [None] * along_n, (1, 0))
     # Columns before depth: an access that reads several fragments reads those of one step of the dot.
-    b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0))
-    c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
+    b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0), columns)
+    c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0), columns)
     return a, b, c
 
 
@@ -145,13 +151,13 @@ def warpgroup_layouts(
 
 
 def scale_layouts(
-    atom: ScaledMmaAtom, m: int, n: int, blocks: int, warps: tuple[int, int], batch: int | None = None
+    atom: ScaledMmaAtom, m: int, n: int, blocks: int, warps: tuple[int, int], batch: int | None = None, columns: int = 1
 ) -> tuple[LinearLayout, LinearLayout]:
     """Layouts of the scales of A [m, blocks] and B [blocks, n] beside those of mma_layouts()."""
     lead = () if batch is None else (batch,)
     along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
     a = _tile_fragment(atom.scale_a, (*lead, m, blocks), [0] * along_m + [None] * along_n, (1, 0))
-    b = _tile_fragment(atom.scale_b, (*lead, blocks, n), [None] * along_m + [1] * along_n, (0, 1))
+    b = _tile_fragment(atom.scale_b, (*lead, blocks, n), [None] * along_m + [1] * along_n, (0, 1), columns)
     return a, b
 
 

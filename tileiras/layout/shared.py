@@ -9,15 +9,20 @@ of the segment (Zhou et al. 2025, optimal swizzling).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
-from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.linear_layout import LinearLayout, log2_exact
 from tileiras.support import gf2
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import COPY_ATOMS, MatrixForm
 
 BANK_BYTES = 128  # 32 banks of 4 bytes
+WAVEFRONT_ROWS = 3  # bits of the number of a row of a matrix within a wavefront: eight rows are as wide as all banks
 VECTOR_BITS = 128  # widest shared access of a thread
 WORD_BITS = 32
+MATRIX_FORMS = COPY_ATOMS["ldmatrix"].matrices
+"""The matrices that every target loads."""
 INSTRUCTION_COST = 0.5  # of one access, besides its wavefronts: issue slots and addresses
 BARRIER_COST = 20.0  # in wavefronts: a barrier drains the warp's outstanding accesses
 
@@ -65,13 +70,11 @@ class SharedAccess(NamedTuple):
 
 
 class MatrixAccess(NamedTuple):
-    """Loads of 8x8 matrices of 16-byte rows by `ldmatrix`, or stores by `stmatrix` (PTX ISA).  Addresses are in
-    elements.
+    """Loads of matrices of 16-byte rows by `ldmatrix`, or stores by `stmatrix` (PTX ISA).  Addresses are in elements.
 
-    Access i moves one, two or four matrices.  Lane l gives the address of row l & 7 of matrix l >> 3,
-    `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and has 32 bits of each matrix: the (l & 3)-th of row l >> 2, or,
-    `transposed` and with 16-bit elements, the (l >> 2)-th element of rows 2 * (l & 3) and the next.  `registers[i]` are
-    the registers of these elements, matrix after matrix.
+    Access i moves so many `matrices` of a form.  Lane l gives the address of row l % form.rows of matrix
+    l / form.rows, `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and has `form.words` words of each matrix.
+    `registers[i]` are the registers of these elements, matrix after matrix.
     """
 
     registers: tuple[tuple[int, ...], ...]
@@ -79,7 +82,7 @@ class MatrixAccess(NamedTuple):
     lane_map: tuple[int, ...]
     warp_map: tuple[int, ...]
     matrices: int
-    transposed: bool
+    form: MatrixForm
     degree: int
 
     @property
@@ -87,22 +90,31 @@ class MatrixAccess(NamedTuple):
         """Elements that a thread has of one access."""
         return len(self.registers[0])
 
+    @property
+    def words(self) -> int:
+        """Words that a thread has of one access."""
+        return self.matrices * self.form.words
+
     def thread_bits(self) -> int:
         return gf2.support((*self.lane_map, *self.warp_map))
 
     def wavefronts(self, element_bits: int) -> int:
-        return len(self.registers) * self.matrices * self.degree
+        """Predicted wavefronts of one warp: each delivers eight rows."""
+        return len(self.registers) * self.matrices * self.form.words * self.degree
 
     def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
         """(register, address) of a thread's elements."""
         result = []
-        per_matrix = self.vector // self.matrices
+        per_word = self.vector // self.words
         for registers, offset in zip(self.registers, self.offsets):
             for i, register in enumerate(registers):
-                matrix, element = divmod(i, per_matrix)
-                row = 2 * (lane & 3) + element if self.transposed else lane >> 2
-                column = lane >> 2 if self.transposed else (lane & 3) * per_matrix + element
-                address = gf2.apply(self.lane_map, matrix << 3 | row) ^ _masked(self.warp_map, warp) ^ offset
+                number, element = divmod(i, per_word)
+                matrix, word = divmod(number, self.form.words)
+                row, column = (lane >> 2) + 8 * word, (lane & 3) * per_word + element
+                if self.form.transposed:
+                    row, column = column, row
+                thread = gf2.apply(self.lane_map, matrix * self.form.rows + row)
+                address = thread ^ _masked(self.warp_map, warp) ^ offset
                 result.append((register, address + column))
         return result
 
@@ -281,72 +293,73 @@ def deduplicated(access: SharedAccess) -> SharedAccess:
 
 
 class MatrixRows(NamedTuple):
-    """The bases of a layout made of `ldmatrix` fragments: the 16 bytes of a row, the eight rows of a matrix, and those
-    that number the matrices.  `packed` register bits lie within 32 bits."""
+    """The bases of a layout made of the matrices of a form: the 16 bytes of a row, the rows of a matrix, and those that
+    number the matrices.  `order` are the register bits: those within a word, those that number the words of a matrix,
+    and `rest`."""
 
+    form: MatrixForm
     vector: tuple[int, ...]
     rows: tuple[int, ...]
     rest: tuple[int, ...]
-    packed: int
-    transposed: bool
+    order: tuple[int, ...]
 
 
-def matrix_rows(dst: LinearLayout, element_bits: int, transposed: bool) -> MatrixRows | None:
-    """How `ldmatrix` gives the layout `dst`, None when it is not made of its fragments."""
+def matrix_rows(dst: LinearLayout, element_bits: int, form: MatrixForm) -> Iterator[MatrixRows]:
+    """The ways in which matrices of a form give the layout `dst`: none if it is not made of them."""
     lanes, registers = dst.bases("lane"), dst.bases("register")
     packed = max(0, (WORD_BITS // element_bits).bit_length() - 1)
-    if element_bits > WORD_BITS or (transposed and element_bits != 16) or len(lanes) != 5:
-        return None
+    if element_bits not in form.element_bits or len(lanes) != 5:
+        return
     if not all((*lanes, *registers)) or len(registers) < packed:
-        return None
-    if transposed:
-        vector, rows = lanes[2:], (registers[0], *lanes[:2])
-    else:
-        vector, rows = (*registers[:packed], *lanes[:2]), lanes[2:]
-    rest = registers[packed:]
-    if gf2.rank((*vector, *rows, *rest)) != len(vector) + len(rows) + len(rest):
-        return None
-    return MatrixRows(vector, rows, rest, packed, transposed)
+        return
+    inside = tuple(range(packed))
+    for words in itertools.permutations(range(packed, len(registers)), log2_exact(form.words)):
+        order = (*inside, *words, *(bit for bit in range(packed, len(registers)) if bit not in words))
+        bases = [registers[bit] for bit in order]
+        along = (*bases[:packed], *lanes[:2])
+        across = (*lanes[2:], *bases[packed : packed + len(words)])
+        vector, rows = (across, along) if form.transposed else (along, across)
+        rest = tuple(bases[packed + len(words) :])
+        if gf2.rank((*vector, *rows, *rest)) == len(vector) + len(rows) + len(rest):
+            yield MatrixRows(form, vector, rows, rest, order)
 
 
 def matrix_access(
     dst: LinearLayout, split: MatrixRows, offsets: Sequence[int], inverse: Sequence[int], element_bits: int
 ) -> MatrixAccess | None:
-    """`ldmatrix` from a buffer of this layout, None when the rows of matrices are not 16 bytes in it."""
+    """Loads of matrices from a buffer of this layout, None when the rows of matrices are not 16 bytes in it."""
 
     def address(v: int) -> int:
         return gf2.apply(inverse, v)
 
-    vector, rows, rest, packed, transposed = split
+    form, vector, rows, rest, order = split
     if any(address(v) != 1 << i for i, v in enumerate(vector)):
         return None
     inside = (1 << len(vector)) - 1
     if any(address(v) & inside for v in (*rows, *rest, *dst.bases("warp"))):
         return None
-    rows_bits = min(2, len(rest))
-    groups, starts = [], []
-    for high in range(1 << len(rest) - rows_bits):
-        start = high << packed + rows_bits
-        groups.append(tuple(range(start, start + (1 << packed + rows_bits))))
-        starts.append(address(dst.apply(register=start)))
+    count_bits = min(log2_exact(form.most), len(rest))
+    low = len(order) - len(rest) + count_bits
+    registers = [sum(1 << bit for i, bit in enumerate(order) if n >> i & 1) for n in range(1 << len(order))]
+    groups = [tuple(registers[start : start + (1 << low)]) for start in range(0, len(registers), 1 << low)]
     return MatrixAccess(
         registers=tuple(groups),
-        offsets=tuple(starts),
-        lane_map=(*map(address, rows), *map(address, rest[:rows_bits]), *[0] * (2 - rows_bits)),
+        offsets=tuple(address(dst.apply(register=group[0])) for group in groups),
+        lane_map=(*map(address, (*rows, *rest[:count_bits])), *[0] * (5 - len(rows) - count_bits)),
         warp_map=tuple(map(address, dst.bases("warp"))),
-        matrices=1 << rows_bits,
-        transposed=transposed,
-        degree=conflict_degree(offsets, rows, len(vector), element_bits),
+        matrices=1 << count_bits,
+        form=form,
+        degree=conflict_degree(offsets, rows[:WAVEFRONT_ROWS], len(vector), element_bits),
     )
 
 
 def _matrix_plan(
-    src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool, stores: bool
+    src: LinearLayout, dst: LinearLayout, element_bits: int, form: MatrixForm, stores: bool
 ) -> SharedPlan | None:
     """A plan in which one side moves matrices (the store, by `stmatrix`, or the load, by `ldmatrix`); None if that
     side's layout is not made of their fragments."""
     matrices, other = (src, dst) if stores else (dst, src)
-    split = matrix_rows(matrices, element_bits, transposed)
+    split = next(matrix_rows(matrices, element_bits, form), None)
     # A matrix is stored by whole warps: copies would have to be left out warp by warp.
     if split is None or (stores and src.free_variable_masks()["warp"]):
         return None
@@ -401,8 +414,8 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_
     store_access = deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
     plan = SharedPlan(tuple(offsets), element_bits, store_access, vector_access(dst, inverse, widths[1], degrees[1]))
     for stores in (False, True) if matrix_stores else (False,):
-        for transposed in (False, True):
-            matrices = _matrix_plan(src, dst, element_bits, transposed, stores)
+        for form in MATRIX_FORMS:
+            matrices = _matrix_plan(src, dst, element_bits, form, stores)
             if matrices is not None and matrices.access_cost() < plan.access_cost():
                 plan = matrices
     return plan

@@ -13,7 +13,9 @@ from tileiras.layout.convert import Condition
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.shared import (
     INSTRUCTION_COST,
+    MATRIX_FORMS,
     VECTOR_BITS,
+    WAVEFRONT_ROWS,
     MatrixAccess,
     SharedAccess,
     conflict_degree,
@@ -27,6 +29,7 @@ from tileiras.layout.shared import (
 )
 from tileiras.support import gf2
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import MatrixForm
 
 
 def _vector_bits(layout: LinearLayout, inverse: Sequence[int], element_bits: int) -> int:
@@ -62,13 +65,15 @@ def store_access(
 
 
 @functools.lru_cache(maxsize=1024)
-def load_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: int) -> SharedAccess | MatrixAccess:
-    """How threads read a tile from a buffer into `layout`: whichever way takes the fewest wavefronts."""
+def load_access(
+    layout: LinearLayout, offsets: tuple[int, ...], element_bits: int, forms: tuple[MatrixForm, ...] = MATRIX_FORMS
+) -> SharedAccess | MatrixAccess:
+    """How threads read a tile from a buffer into `layout`: whichever way takes the fewest wavefronts, by matrices of
+    `forms` or without."""
     inverse = _inverse(layout, offsets)
     best: SharedAccess | MatrixAccess = _plain_access(layout, offsets, inverse, element_bits)
-    for transposed in (False, True):
-        split = matrix_rows(layout, element_bits, transposed)
-        matrices = None if split is None else matrix_access(layout, split, offsets, inverse, element_bits)
+    for split in (split for form in forms for split in matrix_rows(layout, element_bits, form)):
+        matrices = matrix_access(layout, split, offsets, inverse, element_bits)
         if matrices is not None and access_cost(matrices, element_bits) < access_cost(best, element_bits):
             best = matrices
     return best
@@ -143,21 +148,25 @@ def access_cost(access: SharedAccess | MatrixAccess, element_bits: int) -> float
 
 @functools.lru_cache(maxsize=1024)
 def buffer_offsets(
-    writer: LinearLayout, vector: tuple[int, ...], readers: tuple[LinearLayout, ...], element_bits: int
+    writer: LinearLayout,
+    vector: tuple[int, ...],
+    readers: tuple[LinearLayout, ...],
+    element_bits: int,
+    forms: tuple[MatrixForm, ...] = MATRIX_FORMS,
 ) -> tuple[int, ...]:
     """The layout of a buffer, as the tile position of each offset bit, with the fewest wavefronts in all.
 
     `writer` is the layout of the copies that fill it, `vector` the tile positions of the bits within one copy, which
-    stay together; `readers` are the layouts that it is read into.
+    stay together; `readers` are the layouts that it is read into, by matrices of `forms` or without.
     """
     in_flight = lanes_in_flight(writer.bases("lane"), element_bits << len(vector))
     inside = gf2.support(vector)
     candidates = []
     for reader in readers:
-        for transposed in (False, True):
-            split = matrix_rows(reader, element_bits, transposed)
-            if split is not None and split.vector[: len(vector)] == vector:
-                candidates.append(optimal_offsets(writer.out_bits, split.vector, in_flight, split.rows, element_bits))
+        for split in (split for form in forms for split in matrix_rows(reader, element_bits, form)):
+            if split.vector[: len(vector)] == vector:
+                rows = split.rows[:WAVEFRONT_ROWS]
+                candidates.append(optimal_offsets(writer.out_bits, split.vector, in_flight, rows, element_bits))
         for access_bits in sorted({element_bits, *(b for b in (64, VECTOR_BITS) if b > element_bits)}):
             # A copy's elements stay together however a reader's lanes move within it.
             lanes = [v & ~inside for v in lanes_in_flight(reader.bases("lane"), access_bits)]
@@ -165,15 +174,20 @@ def buffer_offsets(
 
     def cost(offsets: tuple[int, ...]) -> float:
         stores = access_cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
-        return reading_cost(readers, offsets, element_bits) + stores
+        return reading_cost(readers, offsets, element_bits, forms) + stores
 
     return min((tuple(offsets) for offsets in candidates), key=cost)
 
 
 @functools.lru_cache(maxsize=1024)
-def reading_cost(readers: tuple[LinearLayout, ...], offsets: tuple[int, ...], element_bits: int) -> float:
+def reading_cost(
+    readers: tuple[LinearLayout, ...],
+    offsets: tuple[int, ...],
+    element_bits: int,
+    forms: tuple[MatrixForm, ...] = MATRIX_FORMS,
+) -> float:
     """The cost of reading a buffer into each of these layouts, in wavefronts and instructions."""
-    return sum(access_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
+    return sum(access_cost(load_access(reader, offsets, element_bits, forms), element_bits) for reader in readers)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -86,7 +86,7 @@ def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
         return None
     if not is_only_renamed(load.data, leaves):
         return None
-    offsets = stage_offsets(layout_of(load.data.type), vector, leaves, load.data.type.element_type.width)
+    offsets = stage_offsets(load, vector, leaves)
     if offsets is None:
         return None
     places = [place for leaf in leaves for place in _users_in(load.parent, leaf.convert.results[0])]

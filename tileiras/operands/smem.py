@@ -228,8 +228,7 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
         if products is None or in_loops and any(dot.parent is load.parent for dot in products):
             return None
         dots += products
-    type = load.data.type
-    offsets = stage_offsets(layout_of(type), vector, leaves, type.element_type.width)
+    offsets = stage_offsets(load, vector, leaves)
     return None if offsets is None else Resident(load, tuple(leaves), tuple(dots), offsets)
 
 

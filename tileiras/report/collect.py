@@ -327,7 +327,7 @@ class _Collector:
         return (
             layouts.layouts(module, lines, names),
             layouts.conversions(module, lines, names, where, target),
-            layouts.shared_uses(module, lines, names, where),
+            layouts.shared_uses(module, lines, names, where, target),
         )
 
     def _memory(self, target: str, resources: dict | None) -> Memory | None:

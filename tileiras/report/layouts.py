@@ -11,9 +11,10 @@ from tileiras.layout.arena import stored_bits
 from tileiras.layout.convert import NoConversion, RegisterPermutation, plan_conversion
 from tileiras.layout.encoding import is_in_shared, layout_of, offsets_of
 from tileiras.layout.scratch import stores_matrices
-from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan
+from tileiras.layout.shared import MATRIX_FORMS, MatrixAccess, SharedAccess, SharedPlan
 from tileiras.layout.staging import in_whole, load_access, store_access
 from tileiras.report.model import Conversion, Layout, SharedUse
+from tileiras.targets import TARGETS, MatrixForm, matrix_loads
 
 _ALIAS = re.compile(r"^#(\w+) = (.*)$", re.MULTILINE)
 
@@ -96,12 +97,13 @@ def _wavefronts(access: SharedAccess | MatrixAccess, bits: int) -> tuple[int, in
 
 
 def shared_uses(
-    module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]]
+    module: Operation, lines: Sequence[int], names: Names, places: Mapping[int, tuple[int, ...]], gpu: str
 ) -> tuple[SharedUse, ...]:
     """Copies of tiles to and from buffers of shared memory, with the bank conflicts of their layouts."""
     result = []
+    forms = matrix_loads(TARGETS[gpu]) if gpu in TARGETS else MATRIX_FORMS
     for line, op in zip(lines, module.walk()):
-        for use, tile, access, bits in _accesses(op):
+        for use, tile, access, bits in _accesses(op, forms):
             count, least = _wavefronts(access, bits)
             result.append(
                 SharedUse(line, places.get(line, ()), use, names.typed(tile), access.vector * bits // 8, count, least)
@@ -109,7 +111,9 @@ def shared_uses(
     return tuple(result)
 
 
-def _accesses(op: Operation) -> Iterator[tuple[str, TensorType, SharedAccess | MatrixAccess, int]]:
+def _accesses(
+    op: Operation, forms: tuple[MatrixForm, ...]
+) -> Iterator[tuple[str, TensorType, SharedAccess | MatrixAccess, int]]:
     """(activity, the tile in shared memory, its access, bits of an element)."""
     if not isinstance(op, (tileas.CopyOp, tileas.StoreTensorOp, tileas.AsyncLoadOp, tileas.AsyncTiledLoadOp)):
         return
@@ -121,7 +125,7 @@ def _accesses(op: Operation) -> Iterator[tuple[str, TensorType, SharedAccess | M
         if isinstance(op, tileas.CopyOp):
             if not is_in_shared(op.result.type):
                 layout = in_whole(layout_of(op.result.type), tuple(tile.shape))
-                yield "read into registers", tile, load_access(layout, offsets, bits), bits
+                yield "read into registers", tile, load_access(layout, offsets, bits, forms), bits
         elif isinstance(op, tileas.StoreTensorOp):
             if op.part is None:
                 yield "written from registers", tile, store_access(layout_of(op.tensor.type), offsets, bits), bits

@@ -39,12 +39,12 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
-from tileiras.layout.shared import INSTRUCTION_COST
+from tileiras.layout.shared import INSTRUCTION_COST, MATRIX_FORMS
 from tileiras.layout.staging import buffer_offsets, reading_cost
 from tileiras.layout.tensor_box import box_layout, stage_of_boxes
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
-from tileiras.targets import CopyAtom
+from tileiras.targets import CopyAtom, MatrixForm, matrix_loads, target
 
 if TYPE_CHECKING:
     from tileiras.dialects import scf
@@ -101,17 +101,16 @@ def staged_load(
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
         return refused(why, "copies.ordered-in-loop")
-    element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
     if not feeds_dot(load, leaves):
         return refused(why, "copies.no-dot")
-    offsets = stage_offsets(writer, vector, leaves, element.width)
+    offsets = stage_offsets(load, vector, leaves)
     if offsets is None:
         return refused(why, "copies.layouts-differ")
     if tileas.AHEAD_ATOM in load.attributes:
         others = any(tileas.AHEAD_ATOM in other.attributes for other in loads_of(loop) if other is not load)
         offsets = _offsets_of_boxes(load, leaves, offsets, others) or offsets
-    return StagedLoad(load, writer, leaves, offsets, tokens, _cluster_of(loop))
+    return StagedLoad(load, layout_of(load.data.type), leaves, offsets, tokens, _cluster_of(loop))
 
 
 def _cluster_of(op: Operation) -> int:
@@ -136,23 +135,31 @@ def _offsets_of_boxes(
     if layout is None:
         return None
     bases = layout.bases("offset")
-    least = reading_cost(readers, otherwise, width) + _PIPE_COST * others
+    forms = _matrix_forms(load)
+    least = reading_cost(readers, otherwise, width, forms) + _PIPE_COST * others
     if rounds(load):
         least += _CONVERSION_COST * sum(reader.registers for reader in readers)
-    return bases if reading_cost(readers, bases, width) <= least else None
+    return bases if reading_cost(readers, bases, width, forms) <= least else None
 
 
-def stage_offsets(
-    writer: LinearLayout, vector: tuple[int, ...], leaves: Sequence[Leaf], element_bits: int
-) -> tuple[int, ...] | None:
-    """The layout of a buffer that copies of `vector` fill and all `leaves` read; None when no layout suits all.
+def _matrix_forms(op: Operation) -> tuple[MatrixForm, ...]:
+    """The forms of matrices that warps load on the target of the function that has an operation."""
+    func = aa.function_of(op)
+    return MATRIX_FORMS if func is None else matrix_loads(target(func.target_spec.value))
+
+
+def stage_offsets(load: tileas.Load, vector: tuple[int, ...], leaves: Sequence[Leaf]) -> tuple[int, ...] | None:
+    """The layout of a buffer that copies of `vector` of a load fill and all `leaves` read; None when no layout suits
+    all.
 
     A dot that reads the tile in place determines the layout.
     """
+    type = load.data.type
+    writer = layout_of(type)
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves if not leaf.in_place)) or (writer,)
     in_place = {leaf.layout.bases("offset") for leaf in leaves if leaf.in_place}
     if not in_place:
-        return buffer_offsets(writer, vector, readers, element_bits)
+        return buffer_offsets(writer, vector, readers, type.element_type.width, _matrix_forms(load))
     offsets = in_place.pop()
     return None if in_place or offsets[: len(vector)] != vector else offsets
 

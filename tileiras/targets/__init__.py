@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         scaled_mma_atom,
         why_no_better_atom,
     )
-    from .atoms.copies import COPY_ATOMS, copy_atom, find_copy_atom, has_copy_atom
+    from .atoms.copies import COPY_ATOMS, copy_atom, find_copy_atom, has_copy_atom, matrix_loads
     from .atoms.mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
-    from .atoms.rows import CopyAtom, Fragment, MmaAtom, ScaledMmaAtom
+    from .atoms.rows import CopyAtom, Fragment, MatrixForm, MmaAtom, ScaledMmaAtom
 
 _LAZY = {
     "COPY_ATOMS": "atoms.copies",
@@ -33,10 +33,12 @@ _LAZY = {
     "copy_atom": "atoms.copies",
     "find_copy_atom": "atoms.copies",
     "has_copy_atom": "atoms.copies",
+    "matrix_loads": "atoms.copies",
     "MMA_ATOMS": "atoms.mma_sync",
     "SCALED_MMA_ATOMS": "atoms.mma_sync",
     "UNIVERSAL_FMA": "atoms.choice",
     "Fragment": "atoms.rows",
+    "MatrixForm": "atoms.rows",
     "MmaAtom": "atoms.rows",
     "ScaledMmaAtom": "atoms.rows",
     "element_name": "atoms.choice",

@@ -107,6 +107,7 @@ _SHAPE = {
 def _layout(attributes: Attributes) -> Attributes:
     transposes = attributes["transpose"].value  # type: ignore[attr-defined]
     result = {"layout": nvvm.MMALayoutAttr("col" if transposes else "row")}
+    result |= _without(attributes, "numTiles", "transpose")
     count = attributes.get("numTiles")
     return result if count is None else {"num": count, **result}
 

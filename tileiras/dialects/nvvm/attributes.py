@@ -143,6 +143,10 @@ class BlockScaleFormatAttr(EnumAttr, name="nvvm.block_scale_format", cases={"ue8
 class MMALayoutAttr(EnumAttr, name="nvvm.mma_layout", cases={"row": 0, "col": 1}, keyword_only=True): ...
 
 
+class LdStMatrixEltTypeAttr(EnumAttr, name="nvvm.ld_st_matrix_elt_type", cases={"b16": 0, "b8": 1}, keyword_only=True):
+    """The elements of matrices that a warp loads."""
+
+
 class LoadCacheModifierAttr(EnumAttr, name="nvvm.load_cache_modifier", cases={"ca": 0, "cg": 1}, keyword_only=True):
     """Where an asynchronous copy caches: all levels, or L2 only."""
 

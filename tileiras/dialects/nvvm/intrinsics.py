@@ -169,6 +169,10 @@ def _matrix_movement() -> Iterator[Intrinsic]:
             yield Intrinsic(load, result, ("p3",), "75", PTX65, "read")
             store = f"stmatrix.sync.aligned.m8n8.x{count}{trans}.b16.p3"
             yield Intrinsic(store, "void", ("p3", *registers), "90", PTX78, "write")
+    for count in (1, 2):
+        result = "{" + ", ".join(("i32",) * 2 * count) + "}"
+        name = f"ldmatrix.sync.aligned.m16n16.x{count}.trans.b8.p3"
+        yield Intrinsic(name, result, ("p3",), "=100f,110f,120f", PTX86, "read")
 
 
 def _async_copies() -> Iterator[Intrinsic]:

@@ -26,6 +26,7 @@ from tileiras.ir import (
 
 from .attributes import (
     BlockScaleFormatAttr,
+    LdStMatrixEltTypeAttr,
     LoadCacheModifierAttr,
     MMABlockScaleKindAttr,
     MMAIntOverflowAttr,
@@ -157,19 +158,26 @@ class MmaBlockScaleOp(_MmaOp, name="nvvm.mma.block_scale", traits=(Convergent, A
         ]  # fmt: skip
 
 
+_MATRICES = {"b16": "m8n8", "b8": "m16n16"}
+"""Elements of the matrices of `ldmatrix` -> their shape."""
+
+
 class LdMatrixOp(NVVMOp, name="nvvm.ldmatrix", traits=(MemoryRead,)):
-    """`ldmatrix`: `num` 8x8 matrices of 16-bit elements from shared memory; lane l gives the address of row l."""
+    """`ldmatrix`: `num` matrices from shared memory, of 8x8 elements of 16 bits or 16x16 of 8; lane l gives the address
+    of row l."""
 
     ptr = operand(pointer)
     num = attribute(IntegerAttr, "1, 2 or 4")
     layout = attribute(MMALayoutAttr, "`col` transposes")
+    eltType = attribute(LdStMatrixEltTypeAttr, "`b16`, the default, or `b8`", optional=True)
     res = result(llvm_type)
     assembly_format = "$ptr attr-dict `:` functional-type($ptr, $res)"
 
     def target(self) -> Intrinsic:
         _check_space(self.ptr, 3)
         trans = ".trans" if self.layout.value == "col" else ""
-        row = intrinsic(f"ldmatrix.sync.aligned.m8n8.x{self.num.value}{trans}.b16.p3")
+        type = "b16" if self.eltType is None else self.eltType.value
+        row = intrinsic(f"ldmatrix.sync.aligned.{_MATRICES[type]}.x{self.num.value}{trans}.{type}.p3")
         if llvm_text(self.res.type) != row.result:
             raise VerifyError(f"expects result {row.result}")
         return row

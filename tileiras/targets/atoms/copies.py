@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 from tileiras.targets.sm import Target
 
-from .rows import CopyAtom, Ordering
+from .rows import CopyAtom, MatrixForm, Ordering
 
 _VECTORS = (1, 2, 4, 8, 16)
 """PTX ISA, ld, st and red: vectors .v2 and .v4 up to 16 bytes (32 on sm_100 and newer for global memory)."""
@@ -13,6 +15,9 @@ _ASYNCHRONOUS_READER = Ordering(
     "fence.proxy.async.shared::cta", "wgmma, tcgen05 or a bulk copy reads the written bytes: by each writing thread"
 )
 """PTX ISA, "Async Proxy": a write through the generic proxy and a read through the asynchronous one."""
+
+_MATRICES = (MatrixForm("b16", 8, False, (4, 8, 16, 32), 4), MatrixForm("b16", 8, True, (16,), 4))
+_MATRICES_OF_BYTES = (MatrixForm("b8", 16, True, (8,), 2),)
 
 COPY_ATOMS: dict[str, CopyAtom] = {
     atom.name: atom
@@ -30,11 +35,15 @@ COPY_ATOMS: dict[str, CopyAtom] = {
         ),
         CopyAtom(
             "ldmatrix", "shared", "register", (16,), "75", "nvgpu.ldmatrix", "ldmatrix",
-            'PTX ISA, "Warp-level matrix load instruction: ldmatrix"', executor="warp", matrices=True,
+            'PTX ISA, "Warp-level matrix load instruction: ldmatrix"', executor="warp", matrices=_MATRICES,
+        ),
+        CopyAtom(
+            "ldmatrix_b8", "shared", "register", (16,), "=100f,110f,120f", "nvgpu.ldmatrix", "ldmatrix",
+            'PTX ISA, "Warp-level matrix load instruction: ldmatrix"', executor="warp", matrices=_MATRICES_OF_BYTES,
         ),
         CopyAtom(
             "stmatrix", "register", "shared", (16,), "90", "nvgpu.stmatrix", "stmatrix",
-            'PTX ISA, "Warp-level matrix store instruction: stmatrix"', executor="warp", matrices=True,
+            'PTX ISA, "Warp-level matrix store instruction: stmatrix"', executor="warp", matrices=_MATRICES,
             after=(_ASYNCHRONOUS_READER,),
         ),
         CopyAtom(
@@ -63,10 +72,17 @@ def find_copy_atom(
     """The target's atom for a movement of this kind; None if the target lacks it."""
     key = (origin, destination, asynchronous, matrices, combines)
     for atom in COPY_ATOMS.values():
-        kind = (atom.origin, atom.destination, atom.asynchronous, atom.matrices, atom.combines)
+        kind = (atom.origin, atom.destination, atom.asynchronous, bool(atom.matrices), atom.combines)
         if kind == key and on.meets(atom.requires):
             return atom
     return None
+
+
+@functools.cache
+def matrix_loads(on: Target) -> tuple[MatrixForm, ...]:
+    """The forms of matrices that warps of the target load from shared memory."""
+    atoms = (atom for atom in COPY_ATOMS.values() if (atom.origin, atom.destination) == ("shared", "register"))
+    return tuple(form for atom in atoms if on.meets(atom.requires) for form in atom.matrices)
 
 
 def has_copy_atom(name: str, on: Target) -> bool:

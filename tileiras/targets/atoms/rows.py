@@ -210,6 +210,29 @@ class ScaledMmaAtom(NamedTuple):
     is_spread = property(_is_spread)
 
 
+class MatrixForm(NamedTuple):
+    """The matrices that an instruction of a warp moves: rows of 16 bytes in shared memory, whose addresses lanes give,
+    and 32-bit words in registers.
+
+    A matrix of eight rows is a word of each lane, one of 16 rows is two.  Lane l has in its word h the (l % 4)-th 32
+    bits of row l / 4 + 8h, or, `transposed`, of column l / 4 + 8h.
+    """
+
+    type: str
+    """PTX's name of the elements."""
+    rows: int
+    transposed: bool
+    element_bits: tuple[int, ...]
+    """Widths of the elements that it leaves whole."""
+    most: int
+    """The most matrices of one instruction; fewer are powers of two."""
+
+    @property
+    def words(self) -> int:
+        """Words of a lane for each matrix."""
+        return self.rows // 8
+
+
 class CopyAtom(NamedTuple):
     """One kind of copy.
 
@@ -232,8 +255,8 @@ class CopyAtom(NamedTuple):
     queue: Queue | None = None
     commit: str = ""
     wait: str = ""
-    matrices: bool = False
-    """Moves 8x8 matrices of 16-bit elements."""
+    matrices: tuple[MatrixForm, ...] = ()
+    """The forms of matrices that it moves."""
     combines: bool = False
     """The result is combined with the value at the destination."""
     box: "Box | None" = None

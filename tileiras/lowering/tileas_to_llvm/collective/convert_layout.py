@@ -211,12 +211,12 @@ def _read_parts(
     access: SharedAccess | MatrixAccess, element: FloatType | IntegerType, pointer: Value, offset: int,
     lowering: FunctionLowering
 ) -> list[Value]:
-    """The result of one access for a thread, in values of equal size: one for each matrix, or a single one."""
+    """The result of one access for a thread, in values of equal size: the words of matrices, or a single one."""
     emit = lowering.emit
     type = vector_of(element, access.vector)
     if isinstance(access, MatrixAccess):
-        type = vector_of(element, access.vector // access.matrices)
-        words = load_matrices(emit.gep(pointer, offset), access.matrices, access.transposed, lowering)
+        type = vector_of(element, access.vector // access.words)
+        words = load_matrices(emit.gep(pointer, offset), access.matrices, access.form, lowering)
         return [emit.unpack(word, type) for word in words]
     return [load_vector(lowering, pointer, offset, type)]
 
@@ -309,8 +309,8 @@ class _Exchange:
         if isinstance(access, MatrixAccess):
             for group, (pointer, offset) in zip(access.registers, addresses):
                 words = emit.pack(emit.shuffle(self._data, group), i32)
-                parts = [emit.extract(words, i) for i in range(access.matrices)]
-                store_matrices(emit.gep(pointer, offset), parts, access.transposed, lowering)
+                parts = [emit.extract(words, i) for i in range(access.words)]
+                store_matrices(emit.gep(pointer, offset), parts, access.form.transposed, lowering)
             return
         holder = elected_of(access, self._conditions, lowering)
         predicate = emit.both(holder, holds(self._conditions, lowering))

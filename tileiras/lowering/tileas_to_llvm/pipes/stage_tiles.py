@@ -14,6 +14,7 @@ from tileiras.dialects.nv_tileas.thread import THREAD
 from tileiras.ir import IntegerAttr, TensorType, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
+from tileiras.targets import matrix_loads
 
 from ..collective.convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from ..emit.function import FunctionLowering
@@ -56,7 +57,8 @@ def _access(
     """How threads load the tile in a stage of a buffer, where it is, and the type of its elements in memory."""
     buffer = pipe.op.buffers[number]
     element, layout = memory_type(type.element_type), layout_of(type)
-    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
+    forms = matrix_loads(lowering.target)
+    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width, forms))
     return access, stage_place(lowering.value(buffer), stage, lowering), element
 
 

@@ -16,6 +16,7 @@ from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
 from tileiras.support import gf2
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import matrix_loads
 
 from ..collective.convert_layout import (
     Place,
@@ -250,7 +251,8 @@ def copy(
     element = memory_type(element_type_of(tile))
     place = stage_place(buffer, lowering.value(op.stage), lowering)
     try:
-        access = load_access(in_whole(layout, tile.shape), offsets_of(tile), element.width)
+        forms = matrix_loads(lowering.target)
+        access = load_access(in_whole(layout, tile.shape), offsets_of(tile), element.width, forms)
         if op.slice is not None:
             columns = slice_columns(layout, tile.shape, offsets_of(tile))
             slice_offset = lowering.emit.image(columns, lowering.value(op.slice))

@@ -27,7 +27,7 @@ from tileiras.ir import (
 )
 from tileiras.ir.operation import OPERAND_SEGMENTS
 from tileiras.lowering.tileas_to_nvgpu import PTX_TYPES
-from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom, mma_atom
+from tileiras.targets import CopyAtom, MatrixForm, MmaAtom, ScaledMmaAtom, find_copy_atom, mma_atom
 
 from ..emit.function import FunctionLowering
 
@@ -98,12 +98,14 @@ def _asynchronous(lowering: FunctionLowering) -> CopyAtom:
     return atom
 
 
-def load_matrices(pointer: Value, count: int, transposed: bool, lowering: FunctionLowering) -> list[Value]:
-    """`count` matrices of 8 rows of 16 bytes from shared memory, a word of each in every thread."""
-    result = i32 if count == 1 else llvm.LLVMStructType([i32] * count)
-    attributes = {"numTiles": IntegerAttr(count, i32), "transpose": IntegerAttr(int(transposed), i1)}
-    loaded = lowering.emit.insert(THREAD["ldmatrix"](pointer, res=result, **attributes))
-    return [loaded] if count == 1 else [lowering.emit.member(loaded, i) for i in range(count)]
+def load_matrices(pointer: Value, count: int, form: MatrixForm, lowering: FunctionLowering) -> list[Value]:
+    """`count` matrices from shared memory: the words of each in every thread."""
+    words = count * form.words
+    result = i32 if words == 1 else llvm.LLVMStructType([i32] * words)
+    attributes = {"numTiles": IntegerAttr(count, i32), "transpose": IntegerAttr(int(form.transposed), i1)}
+    type = nvvm.LdStMatrixEltTypeAttr(form.type)
+    loaded = lowering.emit.insert(THREAD["ldmatrix"](pointer, res=result, eltType=type, **attributes))
+    return [loaded] if words == 1 else [lowering.emit.member(loaded, i) for i in range(words)]
 
 
 def store_matrices(pointer: Value, words: list[Value], transposed: bool, lowering: FunctionLowering) -> None:
