@@ -23,8 +23,8 @@ def instructions(ptx: str) -> set[str]:
     return result
 
 
-PLAIN = {"pipeline_strategy": "unspecialize"}
-"""All warps of a kernel copy and multiply; the choice of agents is off."""
+PLAIN = {"pipeline_strategy": "unspecialize", "tensor_maps": "none"}
+"""All warps of a kernel copy, without maps, and multiply; the choice of agents is off."""
 
 
 def check(kernel: Kernel, *shapes: str, gpu: str = GPU, **options) -> str:

@@ -1,8 +1,8 @@
 // A dot in a loop on sm_100: the accumulator stays in tensor memory, where one thread has the tensor core add to it.
-// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 num-warps=4 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s --check-prefix=LAYOUTS
-// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 num-warps=4 to=tileas-materialize-async" --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 num-warps=4 to=tileas-insert-barriers" --verify-roundtrip | FileCheck %s --check-prefix=BARRIERS
-// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 num-warps=4 unspecialized-pipeline-num-stages=2 to=tileas-materialize-async" | FileCheck %s --check-prefix=TWO
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 tensor-maps=none num-warps=4 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s --check-prefix=LAYOUTS
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 tensor-maps=none num-warps=4 to=tileas-materialize-async" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 tensor-maps=none num-warps=4 to=tileas-insert-barriers" --verify-roundtrip | FileCheck %s --check-prefix=BARRIERS
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_100 tensor-maps=none num-warps=4 unspecialized-pipeline-num-stages=2 to=tileas-materialize-async" | FileCheck %s --check-prefix=TWO
 
 // A result has the registers that a load from tensor memory gives.
 // LAYOUTS: #[[C:layout[0-9]*]] = #nv_tileas.linear<register = {{.}}[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = {{.}}[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = {{.}}[16, 0], [32, 0]]>

@@ -89,12 +89,16 @@ def test_synchronization_of_the_rounds_is_minimal(gpu):
 
 
 def moving() -> str:
-    """C = A' B, where A' is A from row %steps - 1 on: each round makes the view of its A."""
+    """C = A' B, where A' is A from row %steps - 1 on: each round makes the view of its A, and stores after the one
+    before."""
     view = kernels.view("a", "64x32").replace("%p_a :", "%p_g :").replace("%s_a_0 :", "%s_g :")
     computed = """%skip = muli %again, %d_a : tile<i32>
       %s_g = subi %s_a_0, %again : tile<i32>
       %p_g = offset %p_a, %skip : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>"""
-    return kernels.matmul(" ", around=(f"{AROUND[0]}\n{computed}\n{view}", AROUND[1]))
+    begin = """%first = make_token : token
+      %last = for %again in (%zero to %steps, step %one) : tile<i32> iter_values(%before = %first) -> (token) {"""
+    text = kernels.matmul(" ", around=(f"{begin}\n{computed}\n{view}", "continue %end : token\n}"))
+    return text.replace("weak %sum, %v_c[%x, %y]", "weak %sum, %v_c[%x, %y] token = %before")
 
 
 def test_views_that_the_loop_around_makes():

@@ -102,7 +102,7 @@ def test_workers_survive_it(tmp_path):
         for name, body in (("bad", ABORTS), ("good", None), ("worse", ABORTS), ("better", None)):
             (report,) = pool.run(Request(place, str(tmp_path), ptx_step(tmp_path, name, body))).reports
             codes.append(report.code)
-            workers |= {idle.process.pid for idle in pool._idle}
+            workers |= {idle.pid for idle in pool._idle}
     finally:
         pool.close()
     assert codes == [5, 0, 5, 0] and len(workers) == 1, "the worker itself lives on"

@@ -28,6 +28,10 @@ MOST_INDEX_BITS = 32
 """Largest width of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
+BY_DEVICE = ("device", "auto")
+"""Options with which the kernel builds the maps that it has."""
+
+
 def map_creator(option: str, func: Operation, target: Target) -> str:
     """The creator of a function's maps, "host", "device" or "none", once its dots have atoms.
 

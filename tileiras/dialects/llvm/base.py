@@ -84,7 +84,7 @@ class LLVMOp(Operation):
         return StringAttr(scope)
 
     def print_SyncScope(self, printer: Printer, scope: StringAttr | None) -> None:
-        if scope is not None and scope.value:
+        if scope is not None:
             printer.write(f' syncscope("{scope.value}")')
 
 

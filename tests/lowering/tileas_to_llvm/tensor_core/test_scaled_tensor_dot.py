@@ -67,7 +67,7 @@ def four_bits(scale: str = "f8E8M0FNU", block: int = 32, steps: int = 3, **optio
 
 
 def checked_four_bits(kernel, gpu: str = GPU, **options) -> str:
-    artifact = kernel.compiled(gpu, **options)
+    artifact = kernel.compiled(gpu, **{"tensor_maps": "none", **options})
     for seed in (None, 0):
         kernel.emulated(artifact, seed)
     if toolkit.find_program("ptxas") is not None:
@@ -148,14 +148,14 @@ def ragged_four_bits():
 @pytest.mark.slow
 def test_synchronization_of_four_bit_elements_is_minimal():
     kernel = four_bits(steps=4)
-    artifact = kernel.compiled(GPU)
+    artifact = kernel.compiled(GPU, tensor_maps="none")
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
 
 
 @pytest.mark.slow
 def test_synchronization_is_minimal():
     kernel = scaled((128, 128, 128), steps=5)
-    artifact = kernel.compiled(GPU)
+    artifact = kernel.compiled(GPU, tensor_maps="none")
     # Scales come in copies that run ahead as well, of four bytes each, and no thread stores any.
     assert "cp.async.ca.shared.global" in artifact.text and "st.shared" not in artifact.text
     assert not survivors(kernel, artifact, rf"{ORDERS}|tcgen05\.cp[^;]*;")
@@ -218,7 +218,7 @@ def test_few_columns_on_the_rest_of_the_family(gpu, tiles):
 def test_synchronization_of_few_columns_is_minimal(tiles, orders):
     """Scales of two runs are loaded and stored by threads."""
     kernel = scaled(tiles, steps=4)
-    artifact = kernel.compiled(GPU)
+    artifact = kernel.compiled(GPU, tensor_maps="none")
     assert not survivors(kernel, artifact, rf"{orders}|tcgen05\.cp[^;]*;")
 
 
