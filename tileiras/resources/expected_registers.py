@@ -99,7 +99,7 @@ WEIGHTS: dict[str, float] = {
     "fma_operands": 4.15,
     # Exchanges between threads.
     "reduce": 1.75,
-    "scan_words": 2.2,
+    "scan_words": 1.7,
     "exchange_words": 0.85,
     "shuffle": 3.3,
     "shuffle_words": 0.85,
