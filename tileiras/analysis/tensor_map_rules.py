@@ -36,8 +36,8 @@ def map_creator(option: str, func: Operation, target: Target) -> str:
     """The creator of a function's maps, "host", "device" or "none", once its dots have atoms.
 
     With `auto` the kernel builds the maps of a function with dots into tensor memory, which works under every launcher.
-    Over the products of `bench code` on B200, threads that copy operands take 1.93 of the reference compiler's time,
-    boxes of such maps 0.85.
+    Of the products of 8192 cubed on B200, threads that copy operands take 1.16 (f16), 1.96 (tf32) and 1.09 (f8) of the
+    reference compiler's time, boxes of such maps 1.01, 1.00 and 0.97 (`bench code`).
     """
     if option != "auto":
         return option
