@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tests.generator.choices import Choices
+from tileiras.targets import target
 
 TARGETS = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90",
@@ -48,7 +49,9 @@ class Build(NamedTuple):
 
     @property
     def maps(self) -> str:
-        return self.options.get("tensor_maps", "none")
+        """The creator of tensor maps; by default the device where dots have tensor memory."""
+        default = "device" if target(self.gpu_name).has("tcgen05") else "none"
+        return self.options.get("tensor_maps", default)
 
     @property
     def strategy(self) -> str:
