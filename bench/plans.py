@@ -33,8 +33,8 @@ PLANS: dict[str, Plan] = {
 """Options of `tileiras.compile`: the defaults, loads where they stand, loads that run ahead in plain
 rings, in boxes of tensor maps that the host makes or the device, the same with operations of several iterations at a
 time, loads by an agent, by an agent in boxes of either kind, by an agent without overlapping iterations, in boxes with
-two CTAs for each tile block, and the choice of the compiler's rule with one (`default` is the same without
-boxes)."""
+two CTAs for each tile block, and the choice of the compiler's rule with one, in boxes of either kind (`default` is the
+same with maps by the compiler's choice)."""
 
 
 def plans(names: str) -> dict[str, Plan]:

@@ -197,7 +197,7 @@ def test_ceilings_of_names_follow(participles):
 
 
 def test_no_name_is_a_pronoun():
-    """Nouns name labels, subjects and kinds; the fields `what` that are keys of JSON remain."""
+    """Nouns name labels, subjects and kinds; fields that are keys of JSON keep their names."""
     assert count_names(frozenset({"what", "which"})) == {"report": 4, "sim": 1}
 
 

@@ -16,7 +16,6 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
 from tileiras.dialects.nv_tileas.tensor_maps import view_error
 from tileiras.ir import DYNAMIC, BlockArgument, IntegerType, MemoryWrite, Operation, TensorType, Value
-from tileiras.layout.accumulators import is_of_tensor_memory
 from tileiras.reasons import Reason
 from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import REDUCTIONS
@@ -28,22 +27,17 @@ MOST_INDEX_BITS = 32
 """Largest width of a size: the coordinates of boxes are signed 32-bit numbers (PTX ISA, "Tensors")."""
 
 
-BY_DEVICE = ("device", "auto")
-"""Options with which the kernel builds the maps that it has."""
+def map_creator(option: str, target: Target) -> str:
+    """The creator of tensor maps on a target, "host" or "device"; "none" where it lacks their instructions.
 
-
-def map_creator(option: str, func: Operation, target: Target) -> str:
-    """The creator of a function's maps, "host", "device" or "none", once its dots have atoms.
-
-    With `auto` the kernel builds the maps of a function with dots into tensor memory, which works under every launcher.
-    Of the products of 8192 cubed on B200, threads that copy operands take 1.16 (f16), 1.96 (tf32) and 1.09 (f8) of the
-    reference compiler's time, boxes of such maps 1.01, 1.00 and 0.97 (`bench code`).
+    With `auto` kernels build the maps of dots into tensor memory, which works under every launcher.  Of the products of
+    8192 cubed on B200, threads that copy operands take 1.16 (f16), 1.96 (tf32) and 1.09 (f8) of the reference
+    compiler's time, boxes of such maps 1.01, 1.00 and 0.97 (`bench code`).
     """
-    if option != "auto":
-        return option
-    if not target.has("tcgen05") or not target.has("tensormap_replace"):
-        return "none"
-    return "device" if any(map(is_of_tensor_memory, func.walk())) else "none"
+    if option == "auto":
+        option = "device" if target.has("tcgen05") else "none"
+    required = {"host": ("tma",), "device": ("tma", "tensormap_replace")}.get(option)
+    return option if required is not None and all(map(target.has, required)) else "none"
 
 
 def access_refusal(access: Operation, facts: DivisibilityAnalysis, by_host: bool = True) -> Reason | None:

@@ -15,6 +15,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation, TensorType, element_type_of
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
+from tileiras.layout.accumulators import is_of_tensor_memory
 from tileiras.layout.encoding import encode
 from tileiras.reasons import Reason
 from tileiras.targets import CopyAtom, Target, find_copy_atom
@@ -78,8 +79,8 @@ def assign_load_store_layouts(
             op.attributes["atom"] = tileas.CopyAtomAttr(atom.name, vector_size)
         if engine.remarks:
             _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
-    creator = analysis.tensor_map_rules.map_creator(tensor_maps, func, target)
-    if creator != "none" and target.has("tma") and (creator == "host" or target.has("tensormap_replace")):
+    creator = analysis.tensor_map_rules.map_creator(tensor_maps, target)
+    if creator != "none" and (tensor_maps != "auto" or any(map(is_of_tensor_memory, func.walk()))):
         tile_accesses = [op for op in accesses if isinstance(op, (*_READS, *_STORES))]
         _choose_tensor_maps(func, tile_accesses, engine, creator == "host", target)
 

@@ -182,8 +182,8 @@ class DotPlans:
         return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch, self._columns(op, warps)))
 
     def _columns(self, op: aa.Dot, warps: tuple[int, int]) -> int:
-        """Neighbouring columns of the result for a warp, if there are so many: the elements in a row of the matrices of
-        B that warps load transposed; 1 if there are none."""
+        """The number of neighbouring columns of the result that a warp computes: the elements in a row of the matrices
+        of B that warps load transposed, at most the warp's columns; 1 without such matrices."""
         bits = op.b.type.element_type.width
         transposed = any(form.transposed and bits in form.element_bits for form in matrix_loads(self.target))
         return min(op.c.type.shape[-1] // warps[1], VECTOR_BITS // bits) if transposed else 1

@@ -16,6 +16,7 @@ from tileiras.layout import LinearLayout, warpgroup_layouts
 from tileiras.layout.contiguous_rows import contiguous_rows, with_rows
 from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.matrix_descriptor import Major, NoDescriptor, matrix_layout
+from tileiras.layout.shared import WORD_BITS
 from tileiras.reasons import Reason
 from tileiras.resources.limits import registers_for_tiles
 from tileiras.support.named_tuple import NamedTuple
@@ -36,9 +37,6 @@ WARPS = 4
 
 MOST_COLUMNS, FEWEST_COLUMNS = 256, 8
 """PTX ISA, "Matrix Shape" of wgmma."""
-
-WORD_BITS = 32
-"""Bits of a register."""
 
 MOST_ACCUMULATORS = 192
 """Registers of a thread for an accumulator: ptxas serializes the instructions of a larger one (message C7511)."""

@@ -123,8 +123,8 @@ def _tile_fragment(
 def mma_layouts(
     atom: MmaAtom, m: int, n: int, k: int, warps: tuple[int, int], batch: int | None = None, columns: int = 1
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-    """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`, each on so many
-    neighbouring columns at least.
+    """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`, each on
+    at least `columns` neighbouring columns.
 
     A is replicated over the warps along n and B over those along m.  The tile is at least as deep as the atom.
     With `batch` the tiles have that leading dimension.

@@ -50,7 +50,7 @@ def contiguous_rows(fragment: LinearLayout, element_bits: int) -> tuple[int, ...
 
 
 def with_rows(layout: LinearLayout, order: tuple[int, ...]) -> LinearLayout:
-    """A layout of [rows, columns] with this bit of the row's number in the tile for each bit of its own."""
+    """A layout of [rows, columns] whose rows are permuted: bit i of a row's number becomes bit `order[i]`."""
     shift = layout.dim_shift(0)
 
     def in_tile(vector: int) -> int:

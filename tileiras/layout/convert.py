@@ -10,11 +10,9 @@ import functools
 from collections.abc import Sequence
 
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.layout.shared import SharedPlan, plan_shared
+from tileiras.layout.shared import WORD_BITS, SharedPlan, plan_shared
 from tileiras.support import gf2
 from tileiras.support.named_tuple import NamedTuple
-
-WORD_BITS = 32
 
 
 class NoConversion(NamedTuple):

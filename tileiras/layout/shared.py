@@ -72,7 +72,7 @@ class SharedAccess(NamedTuple):
 class MatrixAccess(NamedTuple):
     """Loads of matrices of 16-byte rows by `ldmatrix`, or stores by `stmatrix` (PTX ISA).  Addresses are in elements.
 
-    Access i moves so many `matrices` of a form.  Lane l gives the address of row l % form.rows of matrix
+    Access i moves `matrices` matrices of a form.  Lane l gives the address of row l % form.rows of matrix
     l / form.rows, `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and has `form.words` words of each matrix.
     `registers[i]` are the registers of these elements, matrix after matrix.
     """

@@ -7,7 +7,7 @@ Unlike a conversion, whose two sides are planned together and forgotten, a buffe
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tileiras.layout.convert import Condition
 from tileiras.layout.linear_layout import LinearLayout
@@ -17,6 +17,7 @@ from tileiras.layout.shared import (
     VECTOR_BITS,
     WAVEFRONT_ROWS,
     MatrixAccess,
+    MatrixRows,
     SharedAccess,
     conflict_degree,
     deduplicated,
@@ -64,6 +65,12 @@ def store_access(
     return deduplicated(_plain_access(layout, offsets, _inverse(layout, offsets), element_bits, width))
 
 
+def _splits(layout: LinearLayout, element_bits: int, forms: tuple[MatrixForm, ...]) -> Iterator[MatrixRows]:
+    """The ways in which matrices of these forms give a layout."""
+    for form in forms:
+        yield from matrix_rows(layout, element_bits, form)
+
+
 @functools.lru_cache(maxsize=1024)
 def load_access(
     layout: LinearLayout, offsets: tuple[int, ...], element_bits: int, forms: tuple[MatrixForm, ...] = MATRIX_FORMS
@@ -72,7 +79,7 @@ def load_access(
     `forms` or without."""
     inverse = _inverse(layout, offsets)
     best: SharedAccess | MatrixAccess = _plain_access(layout, offsets, inverse, element_bits)
-    for split in (split for form in forms for split in matrix_rows(layout, element_bits, form)):
+    for split in _splits(layout, element_bits, forms):
         matrices = matrix_access(layout, split, offsets, inverse, element_bits)
         if matrices is not None and access_cost(matrices, element_bits) < access_cost(best, element_bits):
             best = matrices
@@ -163,7 +170,7 @@ def buffer_offsets(
     inside = gf2.support(vector)
     candidates = []
     for reader in readers:
-        for split in (split for form in forms for split in matrix_rows(reader, element_bits, form)):
+        for split in _splits(reader, element_bits, forms):
             if split.vector[: len(vector)] == vector:
                 rows = split.rows[:WAVEFRONT_ROWS]
                 candidates.append(optimal_offsets(writer.out_bits, split.vector, in_flight, rows, element_bits))

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator
 
 from tileiras.layout.linear_layout import LinearLayout, log2_exact
-from tileiras.layout.shared import INSTRUCTION_COST, VECTOR_BITS
+from tileiras.layout.shared import INSTRUCTION_COST, VECTOR_BITS, WORD_BITS
 from tileiras.layout.staging import access_cost, load_access, store_access
 from tileiras.layout.tensor_box import box_layout
 from tileiras.support import gf2
@@ -20,8 +20,6 @@ from tileiras.support import gf2
 _LANE_BITS = 5
 _PHASE_BITS = 3
 """The number of bits for the eight lanes whose accesses of 16 bytes are one wavefront."""
-
-_WORD_BITS = 32
 
 
 @functools.lru_cache(maxsize=256)
@@ -56,7 +54,7 @@ def transposing_layout(
 
 def _blocks(shape: tuple[int, ...], source: int, element_bits: int, own: int) -> Iterator[tuple[float, int, int]]:
     """Sizes of a thread's reads and writes, as powers of two, each with the cost of the tile without bank conflicts."""
-    least, most = (log2_exact(max(1, bits // element_bits)) for bits in (_WORD_BITS, VECTOR_BITS))
+    least, most = (log2_exact(max(1, bits // element_bits)) for bits in (WORD_BITS, VECTOR_BITS))
     for reads, writes in itertools.product(range(least, most + 1), repeat=2):
         fits = 1 << reads <= shape[source] and 1 << writes <= shape[1 - source] and reads + writes <= own
         if fits and writes:

@@ -69,8 +69,8 @@ MOST_SMS = 256
 
 
 def map_slots(target: Target, warps: int, shared: int = 0) -> int:
-    """The most CTAs of so many warps and bytes of shared memory that can be resident at a time, so that no CTA waits
-    for the slot of another: one of its own cluster might wait for it."""
+    """The slots for tensor maps: as many as CTAs with this number of warps and bytes of shared memory can be resident.
+    No CTA waits for the slot of another, since another CTA of its cluster might wait for it."""
     resident = occupancy(target, WARP_SIZE * warps, 0, shared).ctas
     return MOST_SMS * (1 << (max(1, resident) - 1).bit_length())
 

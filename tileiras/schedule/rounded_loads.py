@@ -16,7 +16,7 @@ from tileiras.analysis.copied_loads import loads_of
 from tileiras.analysis.derivations import uses_through
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.tensor_map_rules import access_refusal
+from tileiras.analysis.tensor_map_rules import access_refusal, map_creator
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -42,13 +42,11 @@ class RoundInBoxes(FunctionPass):
     tensor_maps: str = "none"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        by_host = self.tensor_maps == "host"
-        if not gpu.has("tma") or self.tensor_maps == "none" or not (by_host or gpu.has("tensormap_replace")):
-            return
-        if self.tensor_maps == "auto" and not gpu.has("tcgen05"):
+        creator = map_creator(self.tensor_maps, gpu)
+        if creator == "none":
             return
         if any(isinstance(op, tileas.FpToFpOp) and element_type_of(op.result.type) is tf32 for op in func.walk()):
-            round_in_boxes(func, by_host)
+            round_in_boxes(func, creator == "host")
 
 
 def round_in_boxes(func: aa.FuncOp, by_host: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tileiras import tensor_maps
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.tensor_map_rules import BY_DEVICE, UNIT, host_value, memref_of
+from tileiras.analysis.tensor_map_rules import UNIT, host_value, map_creator, memref_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import names
@@ -39,7 +39,7 @@ class AttachTmaDescArgs(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(op.name == names.MAKE_TMA_DESC for op in func.walk()):
             try:
-                if self.tensor_maps in BY_DEVICE:
+                if map_creator(self.tensor_maps, gpu) == "device":
                     tensor_maps.device_maps.build_maps(func, gpu)
                 else:
                     attach_arguments(func)

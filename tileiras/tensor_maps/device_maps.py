@@ -27,6 +27,7 @@ from tileiras.targets import Target
 if TYPE_CHECKING:
     from tileiras.analysis.pipes import PipeUses
 
+
 def build_maps(func: aa.FuncOp, target: Target) -> None:
     """Make the kernel build the descriptors of a function of nv_tileas, in place; one for all equal ones of a program.
 
@@ -39,6 +40,7 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
     entry = func.body.blocks[0]
     start = Builder.at_start(entry)
     start.location = operations[0].location
+    # As many as there can be until shared memory is assigned, which leaves room for fewer CTAs.
     slots = resources.launch_bounds.map_slots(target, func.kernel_spec.num_warps)
     reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(slots, i32)))
     memory = reserve.results[0]

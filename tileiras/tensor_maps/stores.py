@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.analysis.function_pass import FunctionPass, functions_of
 from tileiras.analysis.pipes import agent_of
 from tileiras.analysis.ranges import RangeAnalysis
-from tileiras.analysis.tensor_map_rules import BY_DEVICE, follows_strong, needs_fence
+from tileiras.analysis.tensor_map_rules import follows_strong, map_creator, needs_fence
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import arith, scf
@@ -77,7 +77,7 @@ class LowerTmaLoadStoreToAsync(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         if any(tileas.AHEAD_ATOM in op.attributes for op in func.walk()):
-            store_in_boxes(func, gpu, context.engine, self.tensor_maps in BY_DEVICE)
+            store_in_boxes(func, gpu, context.engine, map_creator(self.tensor_maps, gpu) == "device")
 
 
 def store_in_boxes(func: aa.FuncOp, target: Target, engine: DiagnosticEngine, by_device: bool = False) -> None:

@@ -307,7 +307,7 @@ def test_a_jump_behind_a_branch_is_the_same_branch():
 
 @pytest.mark.parametrize("target, on", [("sm_90a", "H200"), ("sm_120a", "RTX PRO 6000")])
 def test_a_jump_back_is_the_branch_that_leaves_the_loop(target, on):
-    """Moves of what a loop carries have the line of its branch, as the jump behind them; between the branch and the
+    """Moves of loop-carried values have the line of its branch, as the jump behind them; between the branch and the
     jump ptxas puts loads."""
     result = walked(kernel(
         """mov.u32 %r10, data;

@@ -35,11 +35,11 @@ from tileiras.ir import (
 )
 
 from .attributes import LinearLayoutAttr, MmaAtomAttr
-from .buffers import SharedLayoutAttr, SingleTileType
+from .buffers import SharedLayoutAttr, WrapperType
 from .ops import LAST_BARRIER
 
 
-class InFlightType(SingleTileType, name="nv_tileas.in_flight"):
+class InFlightType(WrapperType, name="nv_tileas.in_flight", parameters=("tile",)):
     """A tile in registers that an asynchronous dot may read or write until a wait."""
 
     def verify(self) -> None:

@@ -95,25 +95,24 @@ class SharedLayoutAttr(Attribute, name="nv_tileas.shared", parameters=("offset",
         return cls(bases)
 
 
-class SingleTileType(Type):
-    """A type with one parameter, a tile, whose text is the tile's in angle brackets."""
+class WrapperType(Type):
+    """A type with one parameter, another type, whose text is that one's in angle brackets."""
 
-    parameters = ("tile",)
-
-    def __new__(cls, tile: TensorType) -> "SingleTileType":
-        return cls.intern((tile,))  # type: ignore[return-value]
+    def __new__(cls, wrapped: Type) -> "WrapperType":
+        return cls.intern((wrapped,))  # type: ignore[return-value]
 
     def print_parameters(self, printer: Printer) -> None:
+        (name,) = self.parameters
         printer.write("<")
-        printer.print_type(self.tile)
+        printer.print_type(getattr(self, name))
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Parser) -> "SingleTileType":
+    def parse_parameters(cls, parser: Parser) -> "WrapperType":
         parser.parse_punctuation("<")
-        tile = parser.parse_type()
+        wrapped = parser.parse_type()
         parser.parse_punctuation(">")
-        return cls(tile)
+        return cls(wrapped)
 
 
 class BufferType(Type, name="nv_tileas.buffer", parameters=("stages", "tile")):

@@ -13,7 +13,7 @@ has a slot of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
@@ -29,11 +29,9 @@ from tileiras.ir import (
     result,
 )
 
+from .buffers import WrapperType
 from .names import MAP_MEMORY
 from .tensor_maps import TmaDescType
-
-if TYPE_CHECKING:
-    from tileiras.ir import Parser, Printer
 
 MAP_BYTES = 128
 """Size of a tensor map, and the alignment of the address to which it is copied (PTX ISA, "tensormap.cp_fenceproxy")."""
@@ -43,23 +41,8 @@ class MapMemoryType(Type, name="nv_tileas.map_memory"):
     """A slot for the maps of a CTA."""
 
 
-class MapImageType(Type, name="nv_tileas.map_image", parameters=("desc",)):
+class MapImageType(WrapperType, name="nv_tileas.map_image", parameters=("desc",)):
     """The bytes of a map in shared memory, and the descriptor that it is of."""
-
-    def __new__(cls, desc: TmaDescType) -> "MapImageType":
-        return cls.intern((desc,))  # type: ignore[return-value]
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.write("<")
-        printer.print_type(self.desc)
-        printer.write(">")
-
-    @classmethod
-    def parse_parameters(cls, parser: Parser) -> "MapImageType":
-        parser.parse_punctuation("<")
-        desc = parser.parse_type()
-        parser.parse_punctuation(">")
-        return cls(desc)
 
 
 class MapReserveOp(Operation, name=f"{MAP_MEMORY}reserve", traits=(MemoryRead, MemoryWrite)):

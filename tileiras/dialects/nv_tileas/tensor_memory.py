@@ -51,7 +51,7 @@ from tileiras.ir import (
 from tileiras.support import gf2
 
 from .attributes import Basis, LinearLayoutAttr, MmaAtomAttr, flattened, print_bases
-from .buffers import SharedLayoutAttr, SingleTileType
+from .buffers import SharedLayoutAttr, WrapperType
 from .names import TENSOR_MEMORY
 from .ops import all_columns
 
@@ -126,7 +126,7 @@ class TensorMemoryType(Type, name="nv_tileas.tensor_memory"):
     """The columns of tensor memory that a CTA has allocated, and the mbarriers of its groups of dots."""
 
 
-class TensorBufferType(SingleTileType, name="nv_tileas.tensor_buffer"):
+class TensorBufferType(WrapperType, name="nv_tileas.tensor_buffer", parameters=("tile",)):
     """A tile in tensor memory."""
 
     def verify(self) -> None:
