@@ -70,6 +70,7 @@ LIBRARIES = (
             f"{_CORES}/mma_ablation.md: f16, 8192 cubed", "RTX PRO 6000 Max-Q"),
     *_products(_HOPPER, "*f16", "cuBLAS", f"{_FAST}: bf16", "H100", n8192=795, n4096=716),
     *_products(_HOPPER, "tf32", "cuBLAS", f"{_CORES}/bench_sm90a.csv", "H100", n8192=412.04),
+    *_products(_HOPPER, "f32", "cuBLAS", f"{_CORES}/bench_sm90a.csv", "H100", n4096=45.68),
     *_products(_HOPPER, "f8", "DeepGEMM", f"{_CORES}/reference: best of its shapes", "H100", _PROMOTED, n8192=1523),
     *_products(_HOPPER, "bf16", "cuBLAS", _VLLM, "H100", m1n6144k4096=2.513, m16n6144k4096=39.11,
                m64n6144k4096=160.6, m128n6144k4096=307.9, m256n6144k4096=544.3),

@@ -53,6 +53,7 @@ KINDS = {
     "f16": Kind("f16", "f16", np.float16),
     "bf16": Kind("bf16", "bf16", ml_dtypes.bfloat16),
     "tf32": Kind("f32", "f32", np.float32),
+    "f32": Kind("f32", "f32", np.float32),
     "i8": Kind("i8", "i32", np.int8),
     "f8": Kind("f8e4m3fn", "bf16", ml_dtypes.float8_e4m3fn, needs=89),
     "mxf8": Kind("f8e4m3fn", "bf16", ml_dtypes.float8_e4m3fn, block=32, scale="f8e8m0fnu", needs=100),
@@ -149,13 +150,15 @@ def job(row: Row, tile: Tile) -> Job:
 
 # ---- the tiles of a search ---------------------------------------------------------------------------------------
 
-_DEPTH = {"f16": 64, "bf16": 64, "tf32": 32, "i8": 128, "f8": 128, "mxf8": 128, "nvf4": 256}
+_DEPTH = {"f16": 64, "bf16": 64, "tf32": 32, "f32": 32, "i8": 128, "f8": 128, "mxf8": 128, "nvf4": 256}
 """Elements of 128 bytes along K, the width of a swizzled box."""
 
 
 def tiles(row: Row) -> list[Tile]:
     """Those that libraries have for the GPU and the size."""
     k, number = _DEPTH[row.kind], rates.gpu(row.gpu).target.number
+    if row.kind == "f32":
+        return [Tile((128, columns, depth)) for columns in (64, 128) for depth in (k // 2, k)]
     if row.size[0] <= 256:
         rows = max(16, min(128, 1 << (row.size[0] - 1).bit_length()))
         return [Tile((rows, columns, depth)) for columns in (32, 64, 128) for depth in (k, 2 * k)]
@@ -222,13 +225,15 @@ def _tile(words: str) -> Tile:
 def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="products", description=__doc__.partition("\n\n")[2])
     parser.add_argument("--gpus", default=",".join(GPUS.values()))
-    parser.add_argument("--types", default="f16")
+    parser.add_argument("--types", default="f16", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--sizes", default="8192x8192x8192")
     parser.add_argument("--tiles", default="")
     parser.add_argument("--tensor-maps", default="host")
     parser.add_argument("--every", action="store_true")
     parser.add_argument("--rows", type=lambda words: Path(words) if words else None, default=ROWS, metavar="FILE")
     options = parser.parse_args(arguments)
+    if unknown := [kind for kind in options.types.split(",") if kind not in KINDS]:
+        parser.error(f"argument --types: unknown type '{unknown[0]}' (of {', '.join(KINDS)})")
     if missing := estimates.missing_tools():
         print(f"products: needs {' and '.join(missing)}", file=sys.stderr)
         return 2
