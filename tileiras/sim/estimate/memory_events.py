@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.barrier_events import key_of
 from tileiras.sim.estimate.barriers import Cause
-from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of
+from tileiras.sim.estimate.events import SECTOR, Access, Event, sector_count, wavefronts_of
 from tileiras.sim.estimate.in_flight import Done, Signal, Update, Warp
 from tileiras.targets.sm import WARP_SIZE
 
@@ -106,14 +106,13 @@ def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[fl
     if copy.addresses is None or not copy.addresses.size:
         return at, at + engine.gpu.latency["shared"]
     served = sm.units["lsu"].take(0, at, max(32 / engine.gpu.lanes["lsu"], copy.element / 4)) + 1
-    sectors = sectors_of(copy.addresses, copy.element)
-    size = sectors.size * SECTOR
+    size = sector_count(copy.addresses, copy.element) * SECTOR
     missing = sm.shares.missing(copy, size)
     start, end = sm.l2_transfer(served, size, missing)
     assert copy.targets is not None and copy.lanes is not None, "a copy of threads has these"
     # The data pass the port when they arrive, once, and with the conflicts of their addresses.
-    store = Access("shared", copy.targets, copy.lanes, copy.element, write=True, atomic=False)
-    smem_end = sm.copied(served, store.wavefronts * engine.gpu.bytes_per_cycle["shared"])
+    wavefronts = wavefronts_of(copy.targets, copy.lanes, copy.element)
+    smem_end = sm.copied(served, wavefronts * engine.gpu.bytes_per_cycle["shared"])
     return start, max(end + sm.latency(missing), smem_end)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
