@@ -215,6 +215,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     note_granule(decoder, "shared", size)
     note_granule(decoder, "global", size)
     target, source = address_slot(decoder, operands[0], "shared"), address_slot(decoder, operands[1], "global")
+    is_idle = decoder.is_idle
     kept_slot = ignored_slot = None
     if len(operands) == 4:
         if isinstance(operands[3], Register) and operands[3].type is PRED:
@@ -240,6 +241,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], sizes, size)
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
         sources = _sources(group, item, group.full(source)[threads], threads, sizes, size)
+        if is_idle:
+            return
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
         copy = AsyncCopy(item, destination, sources, threads, numbers, size, sizes)
         init_bits = group.batch.shared_written
