@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tileiras.sim.emulator.launch.recording import Multiply, Operation
+from tileiras.sim.emulator.launch.recording import Copy, Multiply, Operation
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""
@@ -68,6 +68,20 @@ class Access:
         return len(np.unique(self.sectors // (LINE // SECTOR))) if self.sectors.size > 1 else 1
 
 
+class ThreadCopy(Copy):
+    """A copy of the threads of a warp (`cp.async`). Costs are computed on demand."""
+
+    @functools.cached_property
+    def sectors(self) -> int:
+        """Number of the sectors that it reads."""
+        return _sector_count((self.addresses - (self.addresses[0] & -SECTOR)).tobytes(), self.element)
+
+    @functools.cached_property
+    def wavefronts(self) -> int:
+        """Cycles of the port of shared memory, when the data arrive."""
+        return wavefronts_of(self.targets, self.lanes, self.element)
+
+
 _PATTERNS = 1 << 12
 """Patterns of addresses whose costs are remembered: accesses of a loop repeat few."""
 
@@ -96,14 +110,9 @@ def _wavefronts(offsets: bytes, lane_numbers: bytes, size: int, atomic: bool) ->
     return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
 
 
-def sector_count(addresses: np.ndarray, size: int) -> int:
-    """Number of sectors that ``size`` bytes at each of the addresses touch: it depends on the addresses up to a
-    multiple of a sector."""
-    return _sector_count((addresses - (addresses[0] & -SECTOR)).tobytes(), size)
-
-
 @functools.lru_cache(_PATTERNS)
 def _sector_count(offsets: bytes, size: int) -> int:
+    """Number of sectors of an access: it depends on the addresses up to a multiple of a sector."""
     return sectors_of(np.frombuffer(offsets, np.int64), size).size
 
 

@@ -429,7 +429,7 @@ class Model:
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=occupied, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
-            trace=drawing.trace_events(outcome, self.machine.instructions, mhz, pipes),
+            drawing=drawing.drawing(outcome, self.machine.instructions, mhz, pipes),
         )  # fmt: skip
 
     def _runs(self, run: Run) -> float:

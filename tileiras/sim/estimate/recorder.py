@@ -9,7 +9,16 @@ import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Commit, Copy, Multiply, warp_parts
 from tileiras.sim.emulator.memory.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
-from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
+from tileiras.sim.estimate.events import (
+    Access,
+    Allocation,
+    ClusterTrace,
+    Event,
+    PtxBlock,
+    Recording,
+    ThreadCopy,
+    WarpTrace,
+)
 
 if TYPE_CHECKING:
     from tileiras.sim.emulator.launch.recording import Operation
@@ -78,6 +87,8 @@ class TraceRecorder:
             entry = trace.events.get(len(trace.visits) - 1)
             if entry and entry[-1].line == item.line and _same(entry[-1].operation, operation):
                 return
+        if isinstance(operation, Copy) and operation.kind == "cp.async":
+            operation = ThreadCopy(*operation)
         self._asynchronous |= isinstance(operation, Multiply)
         self._add(trace, item, operation)
 
