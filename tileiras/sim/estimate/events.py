@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Copy, Multiply, Operation
+from tileiras.sim.memory import distinct
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""
@@ -65,7 +66,7 @@ class Access:
     @functools.cached_property
     def lines(self) -> int:
         """Number of lines that it touches."""
-        return len(np.unique(self.sectors // (LINE // SECTOR))) if self.sectors.size > 1 else 1
+        return distinct(self.sectors // (LINE // SECTOR)).size if self.sectors.size > 1 else 1
 
 
 class ThreadCopy(Copy):
@@ -105,7 +106,7 @@ def _wavefronts(offsets: bytes, lane_numbers: bytes, size: int, atomic: bool) ->
     phase = np.repeat(phases, max(1, size // 4))
     pairs = phase << 40 | words
     if not atomic:
-        pairs = np.unique(pairs)
+        pairs = distinct(pairs)
     load = np.bincount((pairs >> 40) * BANKS + (pairs & BANKS - 1))
     return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
 
@@ -125,12 +126,12 @@ def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
         if (last != first).any():
             spread = np.arange(int((last - first).max()) + 1)
             every = first[:, None] + spread
-            return np.unique(every[every <= last[:, None]])
+            return distinct(every[every <= last[:, None]])
     if not first.size:
         return first
     steps = first[1:] - first[:-1]
     if steps.size and steps.min() < 0:  # false for boxes and most accesses
-        return np.unique(first)
+        return distinct(first)
     rises = np.empty(first.size, bool)
     rises[0] = True
     np.greater(steps, 0, out=rises[1:])

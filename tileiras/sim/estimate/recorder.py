@@ -68,6 +68,9 @@ class TraceRecorder:
             return
         places, lanes = addresses.astype(np.int64), threads & 31
         traces = self._groups[id(group)]
+        if space == "generic" and len(spaces := _spaces(places)) == 1:
+            ((_, space, base),) = spaces
+            places -= base
         for warp, part in warp_parts(threads):
             trace, at = traces[warp], places[part]
             if space == "generic":

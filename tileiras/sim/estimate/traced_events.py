@@ -23,8 +23,8 @@ from tileiras.sim.estimate.machine_blocks import MachineBlock
 
 _FAMILY_OF_TYPE: dict[type, str] = {
     Access: "access", Copy: "copy", ThreadCopy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer",
-    BarrierInit: "mbarrier", Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
-    SetRegisters: "registers", Sleep: "sleep",
+    BarrierInit: "mbarrier", Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier",
+    ClusterBarrier: "cluster", SetRegisters: "registers", Sleep: "sleep",
 }  # fmt: skip
 
 

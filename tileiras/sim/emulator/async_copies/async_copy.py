@@ -266,13 +266,16 @@ def _tell(
     byte_counts: np.ndarray, size: int,
 ) -> None:  # fmt: skip
     recorder = group.launch.recorder
-    addresses, is_whole = sources.astype(np.int64), bool((byte_counts > 0).all())
-    for warp, lanes in warp_parts(threads):
-        own = byte_counts[lanes]
-        source_addresses = addresses[lanes] if is_whole else addresses[lanes][own > 0]
-        cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), source_addresses, size,
-                      targets[lanes].astype(np.int64), threads[lanes] & 31)  # fmt: skip
+    addresses, places, lanes = sources.astype(np.int64), targets.astype(np.int64), threads & 31
+    is_whole = bool((byte_counts == size).all())
+    blocks = group.warp_cta.tolist()
+    for warp, part in warp_parts(threads):
+        if is_whole:
+            own, count, total = addresses[part], part.stop - part.start, (part.stop - part.start) * size
+        else:
+            counts = byte_counts[part]
+            own, count, total = addresses[part][counts > 0], counts.size, int(counts.sum())
+        result = Copy("cp.async", "load", total, count, (blocks[warp],), (), own, size, places[part], lanes[part])
         recorder.operation(group, item, warp * 32, result)
 
 
