@@ -167,7 +167,7 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
     result = {line for block in value for line in (block.anchors or block.guarded or block.lines)}
     value = [block._replace(lines=tuple(line for line in block.lines if line in result)) for block in value]
     value = [block._replace(successors=_behind_call(block, value)) for block in value]
-    return [block._replace(unrolled=lines) for block, lines in zip(value, _unrolled(value, branches | several))]
+    return [block._replace(unrolled=lines) for block, lines in zip(value, _unrolled(value, {*branches, *several}))]
 
 
 def _unrolled(blocks: Sequence[MachineBlock], ambiguous: Collection[int]) -> Iterator[frozenset[int]]:
