@@ -51,7 +51,7 @@ class Acquired(NamedTuple):
     content: bytes
 
 
-class UsedMap(NamedTuple):
+class MapSnapshot(NamedTuple):
     """A map with its content when a copy that reads it was issued."""
 
     address: int
@@ -104,21 +104,21 @@ class MapProxy:
                 return
         group.fault(f"{where}, and no fence.proxy.tensormap::generic.acquire since", item, thread, address)
 
-    def check_unchanged(self, group: WarpGroup, item: Instruction, used: UsedMap, thread: int) -> None:
+    def check_unchanged(self, group: WarpGroup, item: Instruction, snapshot: MapSnapshot, thread: int) -> None:
         """Check when a copy has read its sources that its map is that of the copy's issue: a copy may read its map
         until then (PTX ISA, "cp.async.bulk.wait_group": `.read` waits for the reads of the tensormap as well)."""
         races = group.launch.races
         if races is None:
             return
-        access = _bytes(group, item, used.address, tensor_map.BYTES, thread)
+        access = _bytes(group, item, snapshot.address, tensor_map.BYTES, thread)
         last_write = races.last_writes(access)
         if last_write is None:
             return
-        if map_bytes(group, used.address) != used.content:
+        if map_bytes(group, snapshot.address) != snapshot.content:
             earlier = last_write[2]
             group.fault(
-                f"the tensor map at {used.address:#x} was written at line {earlier.line} ({earlier.text}) before a "
-                "wait for this copy, which may read it until then", item, thread, used.address,
+                f"the tensor map at {snapshot.address:#x} was written at line {earlier.line} ({earlier.text}) before a "
+                "wait for this copy, which may read it until then", item, thread, snapshot.address,
             )  # fmt: skip
         races.read(group, item, access)
 
