@@ -37,7 +37,7 @@ import tileiras
 from bench import against, estimates, libraries, ranking, real_sizes
 from bench.estimates import GPUS, Job, Timed
 from bench.further_sizes import FURTHER
-from bench.kept_rows import KeptRows, digest, model_version, reference_version
+from bench.kept_rows import KeptRows, digest, model_version, reference_version, rows_file
 from bench.plans import PLANS, Plan, plans
 from bench.published import published
 from bench.ranking import Ranked, Taken
@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--skip", default="", help="no kernels whose names have one of these parts")
     parser.add_argument("--plans", type=plans, default={"default": PLANS["default"]}, help=", ".join(PLANS))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", type=lambda text: Path(text) if text else None, default=ROWS, metavar="FILE")
+    parser.add_argument("--rows", type=rows_file, default=ROWS, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as data")
     parser.add_argument("--against", default="", metavar="COMMIT", help="fail where a row is worse than at COMMIT")
     parser.add_argument("--unchecked", action="store_true", help="do not compare results")

@@ -44,6 +44,11 @@ def reference_version() -> str:
     return "" if program is None else digest(Path(program).read_bytes())
 
 
+def rows_file(text: str) -> Path | None:
+    """The file that an argument `--rows` names; None for an empty one, which keeps no rows."""
+    return Path(text) if text else None
+
+
 class KeptRows:
     """Results by their keys; those of no file are kept nowhere."""
 

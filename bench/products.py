@@ -24,7 +24,7 @@ import numpy as np
 
 from bench import estimates, libraries
 from bench.estimates import GPUS, Job
-from bench.kept_rows import KeptRows, digest, model_version
+from bench.kept_rows import KeptRows, digest, model_version, rows_file
 from bench.ranking import Taken
 from bench.real_sizes import slots
 from tileiras.diagnostics import CompileError
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--tiles", default="")
     parser.add_argument("--tensor-maps", default="host")
     parser.add_argument("--every", action="store_true")
-    parser.add_argument("--rows", type=lambda words: Path(words) if words else None, default=ROWS, metavar="FILE")
+    parser.add_argument("--rows", type=rows_file, default=ROWS, metavar="FILE")
     options = parser.parse_args(arguments)
     if unknown := [kind for kind in options.types.split(",") if kind not in KINDS]:
         parser.error(f"argument --types: unknown type '{unknown[0]}' (of {', '.join(KINDS)})")

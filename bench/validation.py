@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from bench import estimates, figures, hand_written_gemm, ladder_launches, ladder_validation, real_sizes, stand_ins
 from bench.figures import Compared
-from bench.kept_rows import KeptRows, digest, model_version, reference_version
+from bench.kept_rows import KeptRows, digest, model_version, reference_version, rows_file
 from bench.published import SOURCE, Published, published
 from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.targets import rates
@@ -153,7 +153,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--gpus", default="")
     parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", type=Path, help="a file of rows: those of this model in it are not estimated again")
+    parser.add_argument(
+        "--rows", type=rows_file, metavar="FILE",
+        help="of rows: those of this model in it are not estimated again; '' for none, which is the default",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.samples is None and options.sources is None:
         parser.error("nothing to judge by: give --samples or --sources")

@@ -14,7 +14,7 @@ import tileiras  # noqa: E402
 from bench import against, code, estimates, libraries, ranking  # noqa: E402
 from bench.estimates import GPUS, Job, Timed  # noqa: E402
 from bench.further_sizes import FURTHER  # noqa: E402
-from bench.kept_rows import KeptRows  # noqa: E402
+from bench.kept_rows import KeptRows, rows_file  # noqa: E402
 from bench.ranking import Ranked, Taken  # noqa: E402
 from tests.machine_code import needs_tools
 from tileiras.targets import rates  # noqa: E402
@@ -170,6 +170,10 @@ class TestKeptRows:
         assert kept_rows.get("one") == {"a": 1} and kept_rows.get("two") is None
         kept_rows.put("three", "")
         assert KeptRows(path).get("three") == "" and KeptRows(path).get("one") == {"a": 1}
+
+    def test_rows_of_an_empty_name_are_in_no_file(self):
+        KeptRows(rows_file("")).put("one", 1)
+        assert KeptRows(rows_file("")).get("one") is None
 
 
 def test_a_run_prints_rows_means_and_data(tmp_path, capsys):

@@ -336,7 +336,7 @@ def _in_worker(number: int, options: dict[str, Any]) -> Candidate:
     assert _judge is not None
     result = _judge.of(number, options)
     # The timeline of a candidate is not used, and would be most of the data to send.
-    estimate = result.estimate._replace(trace={}) if result.estimate is not None else None
+    estimate = result.estimate._replace(drawing=None) if result.estimate is not None else None
     return result._replace(estimate=estimate)
 
 

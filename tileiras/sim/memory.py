@@ -29,6 +29,15 @@ DEFAULT_ALIGNMENT = 256
 UNINITIALISED = 0xCD
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """The distinct integers of an array, in order. `np.unique` loads `numpy.ma`, which takes as long as the emulation
+    of a small launch."""
+    ordered = np.sort(numbers, axis=None)
+    first = np.ones(ordered.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 class MemoryAccessError(SimulationError):
     """An access that no allocation covers, that is misaligned, or that writes read-only memory.
 
@@ -90,7 +99,7 @@ class Journal:
     def keep(self, allocation: Allocation, offsets: np.ndarray, size: int) -> None:
         """Save the content at ``offsets`` of an allocation, elements of ``size`` bytes, before it is overwritten."""
         ends = (offsets + (size - 1)) // self._PAGE
-        for page in np.unique(np.concatenate([offsets.reshape(-1) // self._PAGE, ends.reshape(-1)])).tolist():
+        for page in distinct(np.concatenate([offsets.reshape(-1) // self._PAGE, ends.reshape(-1)])).tolist():
             start = page * self._PAGE
             if allocation.host + start not in self._pages:
                 content = allocation.data[start : start + self._PAGE].copy()
@@ -314,7 +323,7 @@ class Memory:
         if self._base_array is None:
             self._base_array = np.array(self._bases, dtype=np.int64)
         at = np.searchsorted(self._base_array, addresses, side="right") - 1
-        for group in np.unique(at).tolist():
+        for group in distinct(at).tolist():
             positions = np.flatnonzero(at == group)
             members = addresses[positions]
             allocation = self._allocations[group] if group >= 0 else None

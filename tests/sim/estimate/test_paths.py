@@ -84,6 +84,23 @@ def everything_is_given_once_and_in_order(recording, walker, steps) -> bool:
     return walker.doubtful == 0
 
 
+
+#: Two iterations, which ptxas puts one after the other; it exits instead of guarding the last store.
+TWICE = kernel(
+    "cvt.rn.f32.u32 %f0, %r1;\nmad.wide.u32 %q1, %r1, 4, %a0;\nld.global.u32 %r3, [%q1];\n"
+    + loop("shl.b32 %r4, %r100, 6;\nadd.u32 %r5, %r4, %r1;\nsetp.ge.u32 %p1, %r5, %r3;\nbar.sync 0;\n"
+           "mul.wide.u32 %q2, %r4, 4;\nadd.s64 %q2, %q2, %q1;\n@%p1 st.global.f32 [%q2+1024], %f0;", 2)
+    .replace('.pragma "nounroll";\n', ""), 64,
+)  # fmt: skip
+
+
+def test_stores_of_a_loop_that_is_unrolled_as_a_whole():
+    recording, walker, steps = walked(TWICE, [OUT.copy()])
+    assert all([step.block for step in path] == [0, 1] for path in steps)
+    assert everything_is_given_once_and_in_order(recording, walker, steps)
+
+
+
 def test_products_and_copies_of_a_pipelined_loop():
     size, columns = 256, 128
     a, b = np.zeros((128, size), np.float16), np.zeros((columns, size), np.float16)

@@ -37,12 +37,10 @@ def updates_of(cluster: ClusterTrace) -> dict[int, int]:
     """Address -> number of its updates by a cluster, one for each thread or for the sum of a warp."""
     updates: dict[int, int] = {}
     for trace in cluster.warps:
-        for events in trace.events.values():
-            for event in events:
-                operation = event.operation
-                if isinstance(operation, Access) and operation.atomic and operation.space == "global":
-                    for address, times in zip(*np.unique(operation.addresses, return_counts=True)):
-                        updates[int(address)] = updates.get(int(address), 0) + min(int(times), operation.turns)
+        for access in trace.updates:
+            if access.space == "global":
+                for address, times in zip(*np.unique(access.addresses, return_counts=True)):
+                    updates[int(address)] = updates.get(int(address), 0) + min(int(times), access.turns)
     return updates
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tileiras.codegen.machine_code import Instruction
-from tileiras.sim.estimate.in_flight import Outcome, Wait, Warp
+from tileiras.sim.estimate.in_flight import Outcome, Span, Wait, Warp
 from tileiras.sim.estimate.result import Link, Pipe
 from tileiras.sim.estimate.units import TITLES
+from tileiras.support.named_tuple import NamedTuple
 
 _LEAST_DRAWN = 2.0
 """Duration of the shortest wait that is drawn, in cycles."""
@@ -18,43 +19,77 @@ _MOST_LINKS = 2000
 _SHORT_LINK = 8.0
 
 
-def trace_events(
-    outcome: Outcome, code: Sequence[Instruction], clock_mhz: float, pipes: Sequence[Pipe] = ()
-) -> dict[str, Any]:
-    """Times are microseconds from the beginning of the first CTA."""
-    events: list[dict[str, Any]] = []
-    agents = _agents(outcome.warps)
-    for rank, _ in enumerate(outcome.sms):
-        events.append(_name("process_name", rank, 0, f"SM of CTA {rank} of the cluster"))
-    for number, warps in enumerate(agents):
-        track = _AGENT_TRACK + number
-        rank = warps[0].rank
-        names = ", ".join(str(warp.warp) for warp in warps if warp.cluster is warps[0].cluster)
-        events.append(_name("thread_name", rank, track, f"agent {number}: warps {names} of a CTA"))
-        events += [_slice(rank, track, "runs", start, end, clock_mhz) for start, end in _running(warps)]
-        for warp in warps:
-            title = f"warp {warp.warp}, agent {number}, CTA {warp.cluster.number}"
-            events.append(_name("thread_name", rank, warp.number, title))
-            for wait in warp.log:
-                if wait.end - wait.start >= _LEAST_DRAWN:
-                    at = code[wait.instruction]
-                    events.append(_slice(rank, warp.number, wait.reason, wait.start, wait.end, clock_mhz, at))
-            events += [_slice(rank, warp.number, "runs", start, end, clock_mhz) for start, end in _running([warp])]
-    units = {
-        name: _UNIT_TRACK + index for index, name in enumerate(dict.fromkeys(str(each.track) for each in outcome.spans))
-    }
-    for rank, _ in enumerate(outcome.sms):
-        events += [_name("thread_name", rank, track, TITLES.get(name, name)) for name, track in units.items()]
-    for span in outcome.spans:
-        at = code[span.instruction]
-        events.append(_slice(span.sm, units[str(span.track)], span.name, span.start, span.end, clock_mhz, at))
-    for pipe in pipes:
-        name = f"pipe at byte {pipe.offset}, CTA {pipe.cluster}.{pipe.cta}"
-        events += [
-            {"ph": "C", "pid": pipe.cta, "tid": 0, "name": name, "ts": at, "args": {"full stages": level}}
-            for at, level in pipe.levels
-        ]
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
+class Track(NamedTuple):
+    """The life of a warp."""
+
+    rank: int
+    number: int
+    """In the simulation."""
+    warp: int
+    """In its CTA."""
+    cluster: int
+    start: float
+    ended: float
+    log: Sequence[Wait]
+
+
+class Drawing(NamedTuple):
+    """The parts of a simulation that its trace shows, without the events of the recording."""
+
+    sms: int
+    agents: tuple[tuple[Track, ...], ...]
+    """Groups of warps with the same path through the machine code."""
+    spans: Sequence[Span]
+    pipes: Sequence[Pipe]
+    code: Sequence[Instruction]
+    clock_mhz: float
+
+    def trace_events(self) -> dict[str, Any]:
+        """Chrome trace events; times are microseconds from the beginning of the first CTA."""
+        events: list[dict[str, Any]] = []
+        clock_mhz = self.clock_mhz
+        for rank in range(self.sms):
+            events.append(_name("process_name", rank, 0, f"SM of CTA {rank} of the cluster"))
+        for number, warps in enumerate(self.agents):
+            track = _AGENT_TRACK + number
+            rank = warps[0].rank
+            names = ", ".join(str(warp.warp) for warp in warps if warp.cluster == warps[0].cluster)
+            events.append(_name("thread_name", rank, track, f"agent {number}: warps {names} of a CTA"))
+            events += [_slice(rank, track, "runs", start, end, clock_mhz) for start, end in _running(warps)]
+            for warp in warps:
+                title = f"warp {warp.warp}, agent {number}, CTA {warp.cluster}"
+                events.append(_name("thread_name", rank, warp.number, title))
+                for wait in warp.log:
+                    if wait.end - wait.start >= _LEAST_DRAWN:
+                        at = self.code[wait.instruction]
+                        events.append(_slice(rank, warp.number, wait.reason, wait.start, wait.end, clock_mhz, at))
+                events += [_slice(rank, warp.number, "runs", start, end, clock_mhz) for start, end in _running([warp])]
+        return {"traceEvents": [*events, *self._of_units(), *self._of_pipes()], "displayTimeUnit": "ns"}
+
+    def _of_units(self) -> Iterator[dict[str, Any]]:
+        names = dict.fromkeys(str(each.track) for each in self.spans)
+        tracks = {name: _UNIT_TRACK + index for index, name in enumerate(names)}
+        for rank in range(self.sms):
+            for name, track in tracks.items():
+                yield _name("thread_name", rank, track, TITLES.get(name, name))
+        for span in self.spans:
+            at = self.code[span.instruction]
+            yield _slice(span.sm, tracks[str(span.track)], span.name, span.start, span.end, self.clock_mhz, at)
+
+    def _of_pipes(self) -> Iterator[dict[str, Any]]:
+        for pipe in self.pipes:
+            name = f"pipe at byte {pipe.offset}, CTA {pipe.cluster}.{pipe.cta}"
+            for at, level in pipe.levels:
+                yield {"ph": "C", "pid": pipe.cta, "tid": 0, "name": name, "ts": at, "args": {"full stages": level}}
+
+
+def drawing(outcome: Outcome, code: Sequence[Instruction], clock_mhz: float, pipes: Sequence[Pipe]) -> Drawing:
+    agents: dict[tuple, list[Track]] = {}
+    for warp in outcome.warps:
+        path = (warp.rank, tuple(step.block for step in warp.work))
+        track = Track(warp.rank, warp.number, warp.warp, warp.cluster.number, warp.start, warp.ended, warp.log)
+        agents.setdefault(path, []).append(track)
+    return Drawing(len(outcome.sms), tuple(map(tuple, agents.values())), outcome.spans, pipes, code, clock_mhz)
 
 
 def _name(kind: str, process: int, track: int, name: str) -> dict[str, Any]:
@@ -74,15 +109,7 @@ def _slice(process: int, track: int, name: str, start: float, end: float, clock_
     return event
 
 
-def _agents(warps: Sequence[Warp]) -> list[list[Warp]]:
-    """Groups of warps with the same path through the machine code."""
-    result: dict[tuple, list[Warp]] = {}
-    for warp in warps:
-        result.setdefault((warp.rank, tuple(step.block for step in warp.work)), []).append(warp)
-    return list(result.values())
-
-
-def _running(warps: Sequence[Warp]) -> list[tuple[float, float]]:
+def _running(warps: Sequence[Track]) -> list[tuple[float, float]]:
     """Intervals in which at least one of them does not wait."""
     stretches: list[tuple[float, float]] = []
     for warp in warps:

@@ -31,7 +31,7 @@ from tileiras.sim.emulator.launch.recording import (
 from tileiras.sim.estimate import barrier_events, memory_events, tensor_events
 from tileiras.sim.estimate.barrier_events import deliver
 from tileiras.sim.estimate.barriers import Cause, Waiting
-from tileiras.sim.estimate.events import Access, Event
+from tileiras.sim.estimate.events import Access, Event, ThreadCopy
 from tileiras.sim.estimate.in_flight import (
     Cluster,
     Done,
@@ -432,7 +432,8 @@ class Simulation:
 
 
 HANDLERS: dict[type, Callable[[Simulation, Warp, Event, int, float], Done | None]] = {
-    Access: memory_events.access_memory, Copy: memory_events.begin_copy, Multiply: tensor_events.begin_product,
+    Access: memory_events.access_memory, Copy: memory_events.begin_copy, ThreadCopy: memory_events.begin_copy,
+    Multiply: tensor_events.begin_product,
     Transfer: tensor_events.transfer_tensor_memory, Commit: barrier_events.commit,
     WaitGroup: barrier_events.wait_for_group, BarrierInit: barrier_events.init_barrier, Arrive: barrier_events.arrive,
     PhaseWait: barrier_events.wait_for_phase, BlockBarrier: barrier_events.meet_block,

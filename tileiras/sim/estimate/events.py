@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tileiras.sim.emulator.launch.recording import Multiply, Operation
+from tileiras.sim.emulator.launch.recording import Copy, Multiply, Operation
+from tileiras.sim.memory import distinct
 
 SECTOR = 32
 """Bytes of an L2 transfer (CUDA C++ Programming Guide, "Global Memory")."""
@@ -47,20 +48,8 @@ class Access:
 
     @functools.cached_property
     def wavefronts(self) -> int:
-        """Cycles of the port of shared memory.
-
-        32 banks of 4 bytes; a warp is served in phases of 32 lanes with up to 4 bytes each, 16 lanes with 8, 8 with 16,
-        and in a phase a bank delivers one word per wavefront, to any number of lanes (CUDA C++ Programming Guide,
-        "Shared Memory"). Atomic operations on one address take a turn each.
-        """
-        phases = self.lanes // (BANKS * 4 // max(4, self.size))
-        words = (self.addresses[:, None] // 4 + np.arange(max(1, self.size // 4))).reshape(-1)
-        phase = np.repeat(phases, max(1, self.size // 4))
-        pairs = phase << 40 | words
-        if not self.atomic:
-            pairs = np.unique(pairs)
-        load = np.bincount((pairs >> 40) * BANKS + (pairs & BANKS - 1))
-        return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
+        """Cycles of the port of shared memory."""
+        return wavefronts_of(self.addresses, self.lanes, self.size, self.atomic)
 
     @functools.cached_property
     def turns(self) -> int:
@@ -77,7 +66,55 @@ class Access:
     @functools.cached_property
     def lines(self) -> int:
         """Number of lines that it touches."""
-        return len(np.unique(self.sectors // (LINE // SECTOR))) if self.sectors.size > 1 else 1
+        return distinct(self.sectors // (LINE // SECTOR)).size if self.sectors.size > 1 else 1
+
+
+class ThreadCopy(Copy):
+    """A copy of the threads of a warp (`cp.async`). Costs are computed on demand."""
+
+    @functools.cached_property
+    def sectors(self) -> int:
+        """Number of the sectors that it reads."""
+        return _sector_count((self.addresses - (self.addresses[0] & -SECTOR)).tobytes(), self.element)
+
+    @functools.cached_property
+    def wavefronts(self) -> int:
+        """Cycles of the port of shared memory, when the data arrive."""
+        return wavefronts_of(self.targets, self.lanes, self.element)
+
+
+_PATTERNS = 1 << 12
+"""Patterns of addresses whose costs are remembered: accesses of a loop repeat few."""
+
+
+def wavefronts_of(addresses: np.ndarray, lanes: np.ndarray, size: int, atomic: bool = False) -> int:
+    """Wavefronts of an access to shared memory: they depend on the addresses up to a multiple of a line."""
+    offsets, numbers = (each.astype(np.int64, copy=False) for each in (addresses - (addresses[0] & -LINE), lanes))
+    return _wavefronts(offsets.tobytes(), numbers.tobytes(), size, atomic)
+
+
+@functools.lru_cache(_PATTERNS)
+def _wavefronts(offsets: bytes, lane_numbers: bytes, size: int, atomic: bool) -> int:
+    """32 banks of 4 bytes; a warp is served in phases of 32 lanes with up to 4 bytes each, 16 lanes with 8, 8 with 16,
+    and in a phase a bank delivers one word per wavefront, to any number of lanes (CUDA C++ Programming Guide, "Shared
+    Memory"). Atomic operations on one address take a turn each.
+    """
+    addresses, lanes = np.frombuffer(offsets, np.int64), np.frombuffer(lane_numbers, np.int64)
+    addresses = addresses - (addresses.min() & -LINE)
+    phases = lanes // (BANKS * 4 // max(4, size))
+    words = (addresses[:, None] // 4 + np.arange(max(1, size // 4))).reshape(-1)
+    phase = np.repeat(phases, max(1, size // 4))
+    pairs = phase << 40 | words
+    if not atomic:
+        pairs = distinct(pairs)
+    load = np.bincount((pairs >> 40) * BANKS + (pairs & BANKS - 1))
+    return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
+
+
+@functools.lru_cache(_PATTERNS)
+def _sector_count(offsets: bytes, size: int) -> int:
+    """Number of sectors of an access: it depends on the addresses up to a multiple of a sector."""
+    return sectors_of(np.frombuffer(offsets, np.int64), size).size
 
 
 def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
@@ -89,12 +126,12 @@ def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
         if (last != first).any():
             spread = np.arange(int((last - first).max()) + 1)
             every = first[:, None] + spread
-            return np.unique(every[every <= last[:, None]])
+            return distinct(every[every <= last[:, None]])
     if not first.size:
         return first
     steps = first[1:] - first[:-1]
     if steps.size and steps.min() < 0:  # false for boxes and most accesses
-        return np.unique(first)
+        return distinct(first)
     rises = np.empty(first.size, bool)
     rises[0] = True
     np.greater(steps, 0, out=rises[1:])
@@ -140,9 +177,9 @@ class PtxBlock(NamedTuple):
 
 class WarpTrace:
     """``visits``: numbers of the PTX blocks that the warp executed; ``lanes``: number of threads that executed them;
-    ``events``: position in ``visits`` -> events there, in order."""
+    ``events``: position in ``visits`` -> events there, in order; ``updates``: the atomic accesses among them."""
 
-    __slots__ = ("events", "lanes", "rank", "visits", "warp")
+    __slots__ = ("events", "lanes", "rank", "updates", "visits", "warp")
 
     def __init__(self, rank: int, warp: int) -> None:
         self.rank = rank
@@ -150,6 +187,7 @@ class WarpTrace:
         self.visits: list[int] = []
         self.lanes: list[int] = []
         self.events: dict[int, list[Event]] = {}
+        self.updates: list[Access] = []
 
 
 class ClusterTrace(NamedTuple):
@@ -185,5 +223,7 @@ class Recording(NamedTuple):
     """Instructions that the emulator executed for all warps."""
     products: dict[int, Multiply]
     """PTX line -> the `mma` there."""
+    asynchronous: bool = False
+    """Whether warps executed dots of `wgmma` or `tcgen05`."""
     skipped: frozenset[int] = frozenset()
     """PTX lines of the blocks that no warp has executed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileiras.sim.emulator.launch.recording import Multiply
 from tileiras.sim.estimate.events import Recording
 from tileiras.sim.estimate.units import TITLES
 from tileiras.support.named_tuple import NamedTuple
@@ -53,20 +52,12 @@ def sharing(clusters: int, most: int, members: int, active: int) -> int:
 def power_cycles(flops: Mapping[str, float], gpu: Gpu, recording: Recording) -> float:
     """Cycles for which all SMs execute dots at the rate that power allows; 0 without such a limit.
 
-    Power is that of operations: cycles in which tensor cores wait for operands or for copies of scales need less.
+    Power is that of operations: cycles in which tensor cores wait for operands or for copies of scales need less. The
+    measurements of `tensor_reach` are of asynchronous dots. Dots in registers have a rate of their own, a part of the
+    peak, at which no power limit was observed: 383 TFLOP/s by `mma.sync` on a B200, from the source of its
+    `tensor_reach`, exceed that share of this rate.
     """
-    if not flops or not at_full_rate(recording):
+    if not flops or not recording.asynchronous:
         return 0.0
     cycles = sum(work / (gpu.tensor.get(key) or gpu.mma_sync[key]) for key, work in flops.items())
     return cycles / (gpu.sms * gpu.tensor_reach)
-
-
-def at_full_rate(recording: Recording) -> bool:
-    """Whether dots are asynchronous, as in the measurements of `tensor_reach`.
-
-    Dots in registers have a rate of their own, a part of the peak, at which no power limit was observed: 383 TFLOP/s by
-    `mma.sync` on a B200, from the source of its `tensor_reach`, exceed that share of this rate.
-    """
-    traces = (warp for cluster in recording.clusters for warp in cluster.warps)
-    events = (event for trace in traces for item in trace.events.values() for event in item)
-    return any(isinstance(event.operation, Multiply) for event in events)

@@ -8,10 +8,9 @@ from the axes of the grid along which that address is constant.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from math import prod
 
-from tileiras.sim.estimate.events import Access, ClusterTrace
+from tileiras.sim.estimate.events import ClusterTrace
 from tileiras.sim.estimate.in_flight import Outcome
 from tileiras.support.named_tuple import NamedTuple
 
@@ -28,8 +27,8 @@ def locks_of(cluster: ClusterTrace) -> tuple[int, ...]:
     """Addresses of the locks that warps of the cluster acquire, in order."""
     counts: dict[int, int] = {}
     for trace in cluster.warps:
-        for _, access in chain.from_iterable(trace.events.values()):
-            if isinstance(access, Access) and access.atomic and access.space == "global" and access.addresses.size == 1:
+        for access in trace.updates:
+            if access.space == "global" and access.addresses.size == 1:
                 address = int(access.addresses[0])
                 counts[address] = counts.get(address, 0) + 1
     return tuple(sorted(address for address, times in counts.items() if times > 1))

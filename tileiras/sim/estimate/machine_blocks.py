@@ -7,7 +7,7 @@ iterations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median_low
 
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
@@ -90,6 +90,9 @@ class MachineBlock(NamedTuple):
     """All PTX lines of it that the walk uses."""
     copies: int
     """Number of iterations of the PTX loop that it contains."""
+    unrolled: frozenset[int]
+    """Anchors whose executions are all in it, of a loop that ptxas has unrolled as a whole: it is executed once, and no
+    other block has instructions of theirs."""
     loops: bool
     """Whether it branches to its own beginning, as a loop of the PTX does."""
     branches_only: bool
@@ -156,14 +159,40 @@ def prepare(code: MachineCode, ptx_lines: set[int], branches: set[int], several:
         lines = dict.fromkeys((*anchors, *(line for line in plain if line in ptx_lines)))
         value.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, ptx_lines - branches, several),
+            tuple(lines), _copies(instructions, ptx_lines - branches, several), frozenset(),
             block.start in block.successors and _OVER_THREADS not in instructions[-1].modifiers,
             not effects, not effects and len(instructions) <= JUMP,
             {key: tuple(at) for key, at in places.items()}, {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     result = {line for block in value for line in (block.anchors or block.guarded or block.lines)}
     value = [block._replace(lines=tuple(line for line in block.lines if line in result)) for block in value]
-    return [block._replace(successors=_behind_call(block, value)) for block in value]
+    value = [block._replace(successors=_behind_call(block, value)) for block in value]
+    return [block._replace(unrolled=lines) for block, lines in zip(value, _unrolled(value, {*branches, *several}))]
+
+
+def _unrolled(blocks: Sequence[MachineBlock], ambiguous: Collection[int]) -> Iterator[frozenset[int]]:
+    """`MachineBlock.unrolled` of each block; ``ambiguous``: lines that may be those of other instructions."""
+    holders: dict[int, set[int]] = {}
+    for number, block in enumerate(blocks):
+        for each in block.instructions:
+            if each.opcode in EFFECTS or each.opcode in LOADS:
+                holders.setdefault(each.ptx_line, set()).add(number)
+    repeated = _repeated(blocks)
+    for number, block in enumerate(blocks):
+        own = (line for line in block.anchors if line not in ambiguous and holders.get(line) == {number})
+        yield frozenset() if number in repeated else frozenset(own)
+
+
+def _repeated(blocks: Sequence[MachineBlock]) -> set[int]:
+    """Blocks on a cycle of the control flow, or between two."""
+    rest = set(range(len(blocks)))
+    size = -1
+    while size != len(rest):
+        size = len(rest)
+        entered = {each for number in rest for each in blocks[number].successors}
+        rest &= entered
+        rest = {number for number in rest if not rest.isdisjoint(blocks[number].successors)}
+    return rest
 
 
 def _behind_call(block: MachineBlock, blocks: list[MachineBlock]) -> tuple[int, ...]:

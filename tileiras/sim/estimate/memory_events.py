@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tileiras.sim.emulator.launch.recording import Copy
 from tileiras.sim.estimate.barrier_events import key_of
 from tileiras.sim.estimate.barriers import Cause
-from tileiras.sim.estimate.events import SECTOR, Access, Event, sectors_of
+from tileiras.sim.estimate.events import SECTOR, Access, Event, ThreadCopy
 from tileiras.sim.estimate.in_flight import Done, Signal, Update, Warp
 from tileiras.targets.sm import WARP_SIZE
 
@@ -81,7 +81,7 @@ _PLACES = 20
 
 def begin_copy(engine: Simulation, warp: Warp, event: Event, index: int, at: float) -> Done:
     copy: Copy = event.operation  # type: ignore[assignment]
-    if copy.kind == "cp.async":
+    if isinstance(copy, ThreadCopy):
         start, end = _cp_async(engine, warp, copy, at)
     else:
         start, end = _bulk(engine, warp, copy, at)
@@ -101,19 +101,16 @@ def begin_copy(engine: Simulation, warp: Warp, event: Event, index: int, at: flo
         group.reads = max(group.reads, start + copy.bytes / engine.gpu.bytes_per_cycle["shared"])
     return at + 2, "asynchronous copy", cause
 
-def _cp_async(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:
+def _cp_async(engine: Simulation, warp: Warp, copy: ThreadCopy, at: float) -> tuple[float, float]:
     sm = warp.sm
-    if copy.addresses is None or not copy.addresses.size:
+    if not copy.addresses.size:
         return at, at + engine.gpu.latency["shared"]
     served = sm.units["lsu"].take(0, at, max(32 / engine.gpu.lanes["lsu"], copy.element / 4)) + 1
-    sectors = sectors_of(copy.addresses, copy.element)
-    size = sectors.size * SECTOR
+    size = copy.sectors * SECTOR
     missing = sm.shares.missing(copy, size)
     start, end = sm.l2_transfer(served, size, missing)
-    assert copy.targets is not None and copy.lanes is not None, "a copy of threads has these"
     # The data pass the port when they arrive, once, and with the conflicts of their addresses.
-    store = Access("shared", copy.targets, copy.lanes, copy.element, write=True, atomic=False)
-    smem_end = sm.copied(served, store.wavefronts * engine.gpu.bytes_per_cycle["shared"])
+    smem_end = sm.copied(served, copy.wavefronts * engine.gpu.bytes_per_cycle["shared"])
     return start, max(end + sm.latency(missing), smem_end)
 
 def _bulk(engine: Simulation, warp: Warp, copy: Copy, at: float) -> tuple[float, float]:

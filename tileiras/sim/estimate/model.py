@@ -75,8 +75,8 @@ class Model:
         self.mean = 1.0
         """Mean time of all clusters over the time of the cluster that `grid` returns."""
         self.outcomes: dict[tuple, Outcome] = {}
-        self.states: dict[int, steady_state.SteadyState | None] = {}
-        """Steady states by the id of a cluster of the recording."""
+        self.states: dict[tuple, steady_state.SteadyState | None] = {}
+        """Steady states by the kind of a cluster."""
         self.with_history: set[tuple] = set()
         """Keys of those outcomes that have a history."""
         self.one_by_one = False
@@ -225,10 +225,11 @@ class Model:
         return runs.whole(outcome, Sample((cluster,) * count, slots, active or self.active, outcome.cycles))
 
     def _state(self, cluster: ClusterTrace) -> steady_state.SteadyState | None:
-        if id(cluster) not in self.states:
+        kind = _kind(cluster)
+        if kind not in self.states:
             lines = {number: block.lines for number, block in self.recording.blocks.items()}
-            self.states[id(cluster)] = steady_state.find(cluster, lines)
-        return self.states[id(cluster)]
+            self.states[kind] = steady_state.find(cluster, lines)
+        return self.states[kind]
 
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState,
@@ -428,7 +429,7 @@ class Model:
             bounds=shares_of_bounds(phases),
             utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
             occupancy=occupied, steady=self._steady_loop(run), phases=phases, pipes=pipes, notes=tuple(self.notes),
-            trace=drawing.trace_events(outcome, self.machine.instructions, mhz, pipes),
+            drawing=drawing.drawing(outcome, self.machine.instructions, mhz, pipes),
         )  # fmt: skip
 
     def _runs(self, run: Run) -> float:

@@ -99,6 +99,10 @@ class _Trace:
             limit = result[(len(result) - 1) // 2] if result else self.cursor
             anchors = tuple(line for line in block.lines if self.following(line) <= limit)
         for line in anchors:
+            if line in block.unrolled and self.following(line) < _FAR:
+                self.consumed[line] = self.visits[line][-1]
+                reached = max(reached, self.visits[line][-1])
+                continue
             for _ in range(block.copies):
                 at = self.following(line)
                 if at == _FAR:

@@ -9,7 +9,16 @@ import numpy as np
 
 from tileiras.sim.emulator.launch.recording import Commit, Copy, Multiply, warp_parts
 from tileiras.sim.emulator.memory.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
-from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
+from tileiras.sim.estimate.events import (
+    Access,
+    Allocation,
+    ClusterTrace,
+    Event,
+    PtxBlock,
+    Recording,
+    ThreadCopy,
+    WarpTrace,
+)
 
 if TYPE_CHECKING:
     from tileiras.sim.emulator.launch.recording import Operation
@@ -32,6 +41,7 @@ class TraceRecorder:
         self._batches: dict[int, dict[tuple[int, int], WarpTrace]] = {}
         self._seen: list[object] = []  # keeps groups and batches alive, so that their ids stay unique
         self._launch: Any = None
+        self._asynchronous = False
 
     def visit(self, group: WarpGroup, block: Block) -> None:
         traces = self._groups.get(id(group)) or self._begin(group)
@@ -58,14 +68,17 @@ class TraceRecorder:
             return
         places, lanes = addresses.astype(np.int64), threads & 31
         traces = self._groups[id(group)]
+        if space == "generic" and len(spaces := _spaces(places)) == 1:
+            ((_, space, base),) = spaces
+            places -= base
         for warp, part in warp_parts(threads):
             trace, at = traces[warp], places[part]
             if space == "generic":
                 for inside, where, base in _spaces(at):
                     offsets = at[inside] - base
-                    self._add(trace, item, Access(where, offsets, lanes[part][inside], size, write, atomic))
+                    self._access(trace, item, Access(where, offsets, lanes[part][inside], size, write, atomic))
             else:
-                self._add(trace, item, Access(space, at, lanes[part], size, write, atomic))
+                self._access(trace, item, Access(space, at, lanes[part], size, write, atomic))
 
     def product(self, item: Instruction, product: Multiply) -> None:
         self.products[item.line] = product
@@ -77,7 +90,15 @@ class TraceRecorder:
             entry = trace.events.get(len(trace.visits) - 1)
             if entry and entry[-1].line == item.line and _same(entry[-1].operation, operation):
                 return
+        if isinstance(operation, Copy) and operation.kind == "cp.async":
+            operation = ThreadCopy(*operation)
+        self._asynchronous |= isinstance(operation, Multiply)
         self._add(trace, item, operation)
+
+    def _access(self, trace: WarpTrace, item: Instruction, access: Access) -> None:
+        if access.atomic:
+            trace.updates.append(access)
+        self._add(trace, item, access)
 
     def _add(self, trace: WarpTrace, item: Instruction, operation: Access | Operation) -> None:
         trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, operation))
@@ -111,8 +132,11 @@ class TraceRecorder:
         allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.reachable())
         others = (block for block in launch.program.blocks if block.index not in self.blocks)
         skipped = frozenset(item.line for block in others for item in block.instructions)
-        return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
-                         allocations, steps, self.products, skipped)  # fmt: skip
+        result = Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
+                           allocations, steps, self.products, self._asynchronous, skipped)  # fmt: skip
+        # The groups of a launch refer to each other and to this recorder: the traces are not to live as long.
+        self.clusters, self._groups, self._batches, self._seen = [], {}, {}, []
+        return result
 
 
 def _jump_behind(block: Block) -> int:
@@ -189,5 +213,6 @@ def joined(recordings: Sequence[Recording]) -> Recording:
         clusters=tuple(cluster for each in recordings for cluster in each.clusters),
         products={line: product for each in recordings for line, product in each.products.items()},
         steps=sum(each.steps for each in recordings),
+        asynchronous=any(each.asynchronous for each in recordings),
         skipped=first.skipped - executed,
     )

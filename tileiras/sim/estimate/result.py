@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import plural
 from tileiras.sim.estimate import uncertainty
 from tileiras.sim.estimate.uncertainty import Needs
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import rates
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.drawing import Drawing
 
 NO_NEEDS = Needs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 BOUNDS = ("tensor", "MUFU", "issue", "shared memory", "L2", "DRAM", "latency", "barrier wait", "power")
@@ -136,9 +139,8 @@ class Estimate(NamedTuple):
     """Fill levels of the pipes of a kernel."""
     notes: tuple[str, ...]
     """Extrapolations and their evidence, or the reason for simulating everything."""
-    trace: dict[str, Any]
-    """Of the simulated time, for Chrome and Perfetto: processes are SMs, with a track for each warp, agent (warps
-    with one path) and unit, and counters of the full stages of pipes."""
+    drawing: Drawing | None
+    """Of the simulated time, from which `trace` is made."""
     low: float = 0.0
     """Microseconds: the least over the parameters that are not known (`uncertainty`)."""
     high: float = 0.0
@@ -154,6 +156,12 @@ class Estimate(NamedTuple):
         """Whether it takes less time than another on the same GPU, for all values of the unknown parameters; a figure
         in doubt is no evidence."""
         return not (self.doubt or other.doubt) and uncertainty.faster(self.needs, other.needs, rates.gpu(self.gpu))
+
+    @property
+    def trace(self) -> dict[str, Any]:
+        """The simulated time for Chrome and Perfetto: processes are SMs, with a track for each warp, agent (warps
+        with one path) and unit, and counters of the full stages of pipes."""
+        return {} if self.drawing is None else self.drawing.trace_events()
 
     @property
     def headline(self) -> str:
@@ -176,9 +184,10 @@ class Estimate(NamedTuple):
 
     def to_json(self, trace: bool = False) -> dict[str, Any]:
         """The estimate as JSON values; the trace is included only if requested."""
-        result = _plain(self)
-        if not trace:
-            del result["trace"]
+        result = _plain(self._replace(drawing=None))
+        del result["drawing"]
+        if trace:
+            result["trace"] = self.trace
         return result
 
     def _repr_html_(self) -> str:

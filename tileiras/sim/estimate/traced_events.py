@@ -18,13 +18,13 @@ from tileiras.sim.emulator.launch.recording import (
     Transfer,
     WaitGroup,
 )
-from tileiras.sim.estimate.events import Access, Event, PtxBlock, WarpTrace
+from tileiras.sim.estimate.events import Access, Event, PtxBlock, ThreadCopy, WarpTrace
 from tileiras.sim.estimate.machine_blocks import MachineBlock
 
 _FAMILY_OF_TYPE: dict[type, str] = {
-    Access: "access", Copy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer", BarrierInit: "mbarrier",
-    Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
-    SetRegisters: "registers", Sleep: "sleep",
+    Access: "access", Copy: "copy", ThreadCopy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer",
+    BarrierInit: "mbarrier", Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier",
+    ClusterBarrier: "cluster", SetRegisters: "registers", Sleep: "sleep",
 }  # fmt: skip
 
 

@@ -175,7 +175,9 @@ class Unit:
         if start < at:
             start = at
         free[server] = start + cycles
-        self.count(start, cycles)
+        self.busy += cycles
+        if self.requests is not None:
+            self.requests.append((start, cycles))
         return start
 
     def count(self, start: float, cycles: float) -> None:

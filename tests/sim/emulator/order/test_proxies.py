@@ -200,6 +200,25 @@ def test_a_map_written_by_stores_has_to_be_released(kernel):
     assert (made(kernel, body=released) == TENSOR[:16, :32]).all()
 
 
+MAKE_AND_STORE = MAKE + """
+    bar.warp.sync -1; @%p1 bra STORED; mov.b32 %r10, 0;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%a1, {%r10, %r10}], [%r3];
+    cp.async.bulk.commit_group; BEFORE
+    tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r2], 0, 8; STORED: bar.warp.sync -1;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%a1], [%r2], 128;
+    BEHIND
+"""
+
+
+def test_a_map_changes_after_the_wait_of_copies_that_read_it(kernel):
+    wait = "cp.async.bulk.wait_group.read 0;"
+    early = MAKE_AND_STORE.replace("BEFORE", wait).replace("BEHIND", "cp.async.bulk.wait_group 0;")
+    assert (made(kernel, body=early, tensor=TENSOR.copy()) == TENSOR[:16, :32]).all()
+    late = MAKE_AND_STORE.replace("BEFORE", "").replace("BEHIND", "cp.async.bulk.wait_group 0;")
+    with pytest.raises(EmulationError, match=r"written at line \d+ \(tensormap.cp_fenceproxy.* before a wait"):
+        made(kernel, body=late, tensor=TENSOR.copy())
+
+
 REPLACED = {
     "global_dim.shared::cta.b1024.b32 [%r2], 0, 8": lambda box: np.where(np.arange(32) < 8, box, 0),
     "global_dim.shared::cta.b1024.b32 [%r2], 1, 5": lambda box: np.where(np.arange(16)[:, None] < 5, box, 0),

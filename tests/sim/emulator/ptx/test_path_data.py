@@ -34,6 +34,12 @@ BODIES = {
         "setp.eq.u32 %p1, %r6, 0; @%p1 bra OUT; st.global.b32 [%q2], %r6; OUT:", True),
     "a carry": ("add.cc.u32 %r5, %r1, %r1; addc.u32 %r6, %r1, 0; mul.wide.u32 %q3, %r6, 4; add.u64 %q3, %q3, %q9;"
                 f"mov.f32 %f1, 0f00000000; {DATA} st.global.f32 [%q3], %f1;", False),
+    "copied": ("cp.async.ca.shared.global [%r4], [%q1], 4; cp.async.wait_all; bar.sync 0; ld.shared.f32 %f1, [data+64];"
+               f"{DATA} st.global.f32 [%q2], %f2;", False),
+    "an address behind a copy": (
+        "cp.async.ca.shared.global [%r4], [%q1], 4; cp.async.wait_all; bar.sync 0; ld.shared.f32 %f1, [data];"
+        f"{DATA} cvt.rzi.u32.f32 %r5, %f2; mul.wide.u32 %q3, %r5, 4; add.u64 %q3, %q3, %q9; st.global.f32 [%q3], %f1;",
+        True),
     "the address of tensor memory": (
         f"tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32; ld.global.f32 %f1, [%q1]; {DATA}"
         "st.shared.f32 [%r4], %f2; bar.sync 0; ld.shared.u32 %r9, [data];"
@@ -47,7 +53,9 @@ def test_data_decides_where_an_effect_depends_on_it(name):
     entry = parse(f"{HEADER}{body}\nret;\n}}\n").functions["k"]
     skipped = without_effect(entry)
     assert [id(item) in skipped for item in entry.body if item.opcode == "fma"] == [not decides]
-    assert not any(id(item) in skipped for item in entry.body if item.opcode in ("ld", "st", "bar", "shfl", "addc"))
+    assert not any(id(item) in skipped for item in entry.body if item.opcode in ("st", "bar", "shfl", "addc"))
+    loads = [id(item) in skipped for item in entry.body if "f32" in item.modifiers and item.opcode == "ld"]
+    assert all(loads) != decides
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if "tensor" not in name])

@@ -215,6 +215,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     note_granule(decoder, "shared", size)
     note_granule(decoder, "global", size)
     target, source = address_slot(decoder, operands[0], "shared"), address_slot(decoder, operands[1], "global")
+    is_idle = decoder.is_idle
     kept_slot = ignored_slot = None
     if len(operands) == 4:
         if isinstance(operands[3], Register) and operands[3].type is PRED:
@@ -240,6 +241,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], sizes, size)
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
         sources = _sources(group, item, group.full(source)[threads], threads, sizes, size)
+        if is_idle:
+            return
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
         copy = AsyncCopy(item, destination, sources, threads, numbers, size, sizes)
         init_bits = group.batch.shared_written
@@ -263,13 +266,16 @@ def _tell(
     byte_counts: np.ndarray, size: int,
 ) -> None:  # fmt: skip
     recorder = group.launch.recorder
-    addresses, is_whole = sources.astype(np.int64), bool((byte_counts > 0).all())
-    for warp, lanes in warp_parts(threads):
-        own = byte_counts[lanes]
-        source_addresses = addresses[lanes] if is_whole else addresses[lanes][own > 0]
-        cta = int(group.cta[warp * 32])
-        result = Copy("cp.async", "load", int(own.sum()), own.size, (cta,), (), source_addresses, size,
-                      targets[lanes].astype(np.int64), threads[lanes] & 31)  # fmt: skip
+    addresses, places, lanes = sources.astype(np.int64), targets.astype(np.int64), threads & 31
+    is_whole = bool((byte_counts == size).all())
+    blocks = group.warp_cta.tolist()
+    for warp, part in warp_parts(threads):
+        if is_whole:
+            own, count, total = addresses[part], part.stop - part.start, (part.stop - part.start) * size
+        else:
+            counts = byte_counts[part]
+            own, count, total = addresses[part][counts > 0], counts.size, int(counts.sum())
+        result = Copy("cp.async", "load", total, count, (blocks[warp],), (), own, size, places[part], lanes[part])
         recorder.operation(group, item, warp * 32, result)
 
 

@@ -20,6 +20,7 @@ from .barrier_objects import change_counts, complete
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch
     from ..launch.warps import WarpGroup
+    from .map_proxy import MapSnapshot
 
 #: The order of the single updates of a reduction by a bulk copy (PTX ISA, "cp.reduce.async.bulk").
 RELAXED = Order("relaxed", GPU)
@@ -31,18 +32,18 @@ class BulkCopy:
     memory that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
 
     __slots__ = (
-        "cell", "combine", "convert", "data", "generic", "group", "item", "missing", "number", "seen", "source",
-        "target", "thread",
+        "cell", "combine", "convert", "data", "generic", "group", "item", "missing", "number", "seen", "snapshot",
+        "source", "target", "thread",
     )  # fmt: skip
 
     def __init__(
         self, group: WarpGroup, item: Instruction, thread: int, source: list[Access], target: list[Access],
         cell: int | None,
-        convert=None, combine=None, generic: bool = False,
+        convert=None, combine=None, generic: bool = False, snapshot: MapSnapshot | None = None,
     ) -> None:  # fmt: skip
         """``convert`` computes the stored data from the loaded data; without it they are equal. ``combine`` computes
         the result of a reduction from the present and the new data. ``generic``: the writes do not belong to the
-        asynchronous proxy."""
+        asynchronous proxy. ``snapshot``: of the tensor map that it reads."""
         self.group = group
         self.item = item
         self.thread = thread
@@ -53,6 +54,7 @@ class BulkCopy:
         self.convert = convert
         self.combine = combine
         self.generic = generic
+        self.snapshot = snapshot
         self.missing = 0  # bytes that are counted but not copied
         self.seen = False
         self.data: np.ndarray | None = None
@@ -60,6 +62,8 @@ class BulkCopy:
     def read(self, checked: bool = False) -> None:
         """``checked``: `read_together` has already checked the read."""
         if self.data is None:
+            if self.snapshot is not None:
+                self.group.launch.maps.check_unchanged(self.group, self.item, self.snapshot, self.thread)
             if self.group.launch.races is not None and not checked:
                 for access in self.source:
                     self.group.launch.races.read(self.group, self.item, access, generic=False)

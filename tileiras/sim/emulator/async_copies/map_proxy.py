@@ -51,6 +51,13 @@ class Acquired(NamedTuple):
     content: bytes
 
 
+class MapSnapshot(NamedTuple):
+    """A map with its content when a copy that reads it was issued."""
+
+    address: int
+    content: bytes | None
+
+
 class MapProxy:
     """Maps acquired by the tensormap proxy of a launch, by address, and the threads that released writes to it."""
 
@@ -96,6 +103,24 @@ class MapProxy:
             if ordered and each.content == content:
                 return
         group.fault(f"{where}, and no fence.proxy.tensormap::generic.acquire since", item, thread, address)
+
+    def check_unchanged(self, group: WarpGroup, item: Instruction, snapshot: MapSnapshot, thread: int) -> None:
+        """Check when a copy has read its sources that its map is that of the copy's issue: a copy may read its map
+        until then (PTX ISA, "cp.async.bulk.wait_group": `.read` waits for the reads of the tensormap as well)."""
+        races = group.launch.races
+        if races is None:
+            return
+        access = _bytes(group, item, snapshot.address, tensor_map.BYTES, thread)
+        last_write = races.last_writes(access)
+        if last_write is None:
+            return
+        if map_bytes(group, snapshot.address) != snapshot.content:
+            earlier = last_write[2]
+            group.fault(
+                f"the tensor map at {snapshot.address:#x} was written at line {earlier.line} ({earlier.text}) before a "
+                "wait for this copy, which may read it until then", item, thread, snapshot.address,
+            )  # fmt: skip
+        races.read(group, item, access)
 
 
 def _now(group: WarpGroup, thread: int) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from ..ptx.module import Group
 from ..ptx.types import S32, TYPES, U16, U64
 from .barrier_objects import barrier_cell
 from .landing import BulkCopy, begin_landing, begin_reading, check_places, in_block, ranks_of
-from .map_proxy import map_at
+from .map_proxy import MapSnapshot, map_at, map_bytes
 
 if TYPE_CHECKING:
     from ..launch.warps import WarpGroup
@@ -99,20 +99,21 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     note_granule(decoder, "shared", 16)
     note_granule(decoder, "global", 1)  # boxes may begin and end at any element
 
-    def boxes(group: WarpGroup) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
-        """(thread, shared address, and the results of `_box`) for the active threads."""
+    def boxes(group: WarpGroup) -> Iterator[tuple[int, MapSnapshot, int, TensorMap, np.ndarray, np.ndarray]]:
+        """(thread, its map, shared address, and the results of `_box`) for the active threads."""
         for thread in group.active().tolist():
-            result = map_at(group, item, int(group.full(described)[thread]), thread)
+            snapshot = MapSnapshot(address := int(group.full(described)[thread]), map_bytes(group, address))
+            result = map_at(group, item, address, thread)
             if len(result.dims) != rank:
                 group.fault(f"the tensor map has {len(result.dims)} dimensions", item, thread)
             at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
             base = int(group.full(shared)[thread])
             if base % _ALIGNMENT:
                 group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
-            yield thread, base, *_box(group, item, result, at, rows is not None, thread)
+            yield thread, snapshot, base, *_box(group, item, result, at, rows is not None, thread)
 
     def load(group: WarpGroup) -> None:
-        for thread, base, result, inside, elements in boxes(group):
+        for thread, snapshot, base, result, inside, elements in boxes(group):
             loaded = _elements(group, item, result, elements, thread, False)
             begin_reading(group, item, loaded)
             cells = []
@@ -124,18 +125,19 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
                 cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread, asynchronous=True)
                 check_places(group, item, places, cell, thread, pair=pair)
                 begin_landing(group, item, places)
-                copy = BulkCopy(group, item, thread, loaded, places, cell, _loaded(result, inside))
+                copy = BulkCopy(group, item, thread, loaded, places, cell, _loaded(result, inside), snapshot=snapshot)
                 group.batch.bulk_copies.append(copy)
                 cells.append((places, place(group, cell)))
             _tell(group, item, thread, result, elements, "load", cells)
 
     def store(group: WarpGroup) -> None:
         copies = []
-        for thread, base, result, inside, elements in boxes(group):
+        for thread, snapshot, base, result, inside, elements in boxes(group):
             loaded = _units(group, item, result, base, thread, False)
             places = _elements(group, item, result, elements, thread, True)
             combine = None if reduction is None else _combination(decoder, group, item, result, reduction, thread)
-            copies.append(BulkCopy(group, item, thread, loaded, places, None, _box_reader(result, inside), combine))
+            reader = _box_reader(result, inside)
+            copies.append(BulkCopy(group, item, thread, loaded, places, None, reader, combine, snapshot=snapshot))
             _tell(group, item, thread, result, elements, "store", [])
         # All lanes of a warp may store boxes.
         begin_reading(group, item, merged([access for copy in copies for access in copy.source]))

@@ -176,6 +176,12 @@ def each_warp(group: WarpGroup, item: Instruction, operation: Operation) -> None
 
 def warp_parts(threads: np.ndarray) -> Iterator[tuple[int, slice]]:
     """(number of a warp in its group, the part of ``threads``, which are in order, that are its own)."""
+    count = threads.size
+    if count and count == threads[-1] - threads[0] + 1 and not (threads[0] % 32 or count % 32):  # whole warps
+        first = int(threads[0]) // 32
+        for number in range(count // 32):
+            yield first + number, slice(32 * number, 32 * (number + 1))
+        return
     warps = threads // 32
     cuts = (np.flatnonzero(warps[1:] != warps[:-1]) + 1).tolist()
     if warps.size:

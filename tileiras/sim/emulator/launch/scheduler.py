@@ -9,12 +9,14 @@ well. The hardware may choose any such order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...blas import one_thread
+from ...memory import distinct
 from ..async_copies.barrier_objects import Initialised
 from ..async_copies.landing import check_end
 from ..async_copies.map_proxy import MapProxy
@@ -142,7 +144,6 @@ class Launch:
 
     @one_thread()
     def run(self) -> None:
-        total = self.grid[0] * self.grid[1] * self.grid[2]
         warps = -(-self.threads // 32)
         size = _GROUP_THREADS // (32 if self.random is not None else 32 * warps)
         per_block = self.shared_bytes
@@ -154,11 +155,8 @@ class Launch:
         size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
         per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
         size = max(per_cluster, size // per_cluster * per_cluster)
-        order = _cluster_order(self.grid, self.cluster)
-        if self.blocks is not None:
-            order = order[:, list(self.blocks)]
-            total = order.shape[1]
-        self.order = order
+        order = self.order = _cluster_order(self.grid, self.cluster, self.blocks)
+        total = order.shape[1]
         if self.check_races:
             self.races = RaceChecker(self, order)
         if self.program.cancels:
@@ -182,12 +180,14 @@ class Launch:
         return tuple(int(axis) for axis in self.order[:, self.waiting_blocks])
 
 
-def _cluster_order(grid: Sequence[int], cluster: Sequence[int]) -> np.ndarray:
-    """(3, blocks): the block ids, the blocks of a cluster next to each other in rank order."""
+def _cluster_order(
+    grid: Sequence[int], cluster: Sequence[int], blocks: Sequence[int] | None = None
+) -> np.ndarray:  # fmt: skip
+    """(3, blocks): the block ids, the blocks of a cluster next to each other in rank order; those at the positions
+    ``blocks`` of that order, or all."""
     clusters = [g // c for g, c in zip(grid, cluster)]
-    gz, gy, gx, cz, cy, cx = (
-        axis.reshape(-1) for axis in np.indices((*clusters[::-1], *cluster[::-1]), dtype=np.int64)
-    )
+    numbers = np.arange(prod(grid)) if blocks is None else np.array(blocks, dtype=np.int64)
+    gz, gy, gx, cz, cy, cx = np.unravel_index(numbers, (*clusters[::-1], *cluster[::-1]))
     return np.stack([gx * cluster[0] + cx, gy * cluster[1] + cy, gz * cluster[2] + cz])
 
 
@@ -211,7 +211,7 @@ class Batch:
         apart = every[:, 0] * (launch.program.moves_in_flight and launch.apart)
         together = every[:, 1] if launch.random is not None else every[:, 1] // 4 * launch.program.moves_in_flight
         names = together * self.count + apart
-        self.groups = [WarpGroup(self, every[names == name]) for name in np.unique(names).tolist()]
+        self.groups = [WarpGroup(self, every[names == name]) for name in distinct(names).tolist()]
         self.live_threads = np.full(self.count, launch.threads)
         self.barriers = Barriers(self)
         self.cluster_barriers = ClusterBarriers(self)

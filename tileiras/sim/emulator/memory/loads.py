@@ -184,6 +184,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     wide = _WIDE[type_.bytes * count]
     note_granule(decoder, memory_space, wide.itemsize)
     slots = [_landing(decoder, part, type_) for part in parts]
+    is_idle = decoder.is_idle
 
     def step(group: WarpGroup) -> None:
         addresses = group.R[address]
@@ -196,6 +197,8 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         if uniform and WINDOW_END <= int(addresses[0]):
             # One address for all threads: the value is uniform as well.
             accesses = resolve(group, item, "global", addresses, wide, False, None, wide.itemsize)
+            if is_idle:
+                return
             read(group, item, accesses, order)
             loaded = gather(accesses, 1, wide)
         else:
@@ -206,6 +209,8 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
             elif addresses.size == 1:
                 addresses = np.broadcast_to(addresses, (group.n,))
             accesses = resolve(group, item, memory_space, addresses, wide, False, threads, wide.itemsize)
+            if is_idle:
+                return
             read(group, item, accesses, order)
             loaded = gather(accesses, group.n, wide)
         if count == 1:

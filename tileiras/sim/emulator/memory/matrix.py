@@ -56,6 +56,7 @@ def _load(
     slots = [decoder.dst(part, B32) for part in parts]
     address = address_slot(decoder, source, space)
     note_granule(decoder, space, 16)
+    is_idle = decoder.is_idle
 
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
@@ -64,6 +65,8 @@ def _load(
         if group.launch.recorder is not None:
             group.launch.recorder.access(group, item, space, addresses, 16, threads, False)
         accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
+        if is_idle:
+            return
         read(group, item, accesses, whole_warp=True)
         loaded = gather(accesses, group.n, _ROW).reshape(-1, 32)[:, : 8 * rows].reshape(-1)
         words = arrange(np.ascontiguousarray(loaded))

@@ -31,6 +31,7 @@ from .module import (
     immediate_bits,
     is_special,
 )
+from .path_data import computes
 from .program import Block, Collective, Program, Step, branch, extended, guard, writer
 from .types import PRED, TYPES, U32, U64, PtxType
 
@@ -130,7 +131,8 @@ class Decoder:
     def __init__(
         self, module: Module, entry: Function, farther: bool = False, idle: frozenset[int] = frozenset()
     ) -> None:
-        """``idle``: ids of instructions that have no step."""
+        """``idle``: ids of instructions whose results nothing depends on: of loads and copies only the addresses
+        count, and others have no step."""
         self.module = module
         self.farther = farther
         self.idle = idle
@@ -303,13 +305,18 @@ class Decoder:
     def error(self, message: str) -> EmulationError:
         return EmulationError(message, line=self.current.line, text=self.current.text)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing depends on the result of the current instruction."""
+        return id(self.current) in self.idle
+
     def _instruction(self, item: Instruction) -> None:
         self.current = item
         decode, rest = _decoder_of(item)
         if decode is None:
             raise self.unsupported()
         self.block.instructions.append(item)
-        if id(item) in self.idle:
+        if self.is_idle and computes(item):
             return
         modifiers = Modifiers(rest)
         try:

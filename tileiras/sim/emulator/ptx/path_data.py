@@ -26,6 +26,10 @@ _MEMORIES = {
 """State space of an access -> the memories whose contents entries may change there."""
 
 
+_COPIES = frozenset(("cp", "async", policy) for policy in ("ca", "cg"))
+"""Copies of threads, which write shared memory and nothing else."""
+
+
 class _Flow(NamedTuple):
     """``targets`` are computed from ``sources`` and the contents of the memories ``reads``; ``data`` goes to the
     memories ``writes``; ``conditions`` decide in any case."""
@@ -51,7 +55,8 @@ def _registers(*operands: object) -> Iterator[int]:
             yield from _registers(each.operand)
 
 
-def _computes(item: Instruction) -> bool:
+def computes(item: Instruction) -> bool:
+    """Whether an instruction does nothing but write its first operand."""
     # Carries are a register that no operand names.
     return item.opcode in _COMPUTING and "cc" not in item.modifiers
 
@@ -65,7 +70,7 @@ def _flow(item: Instruction) -> _Flow:
     kind, operands = (item.opcode, *item.modifiers[:1]), item.operands
     guard = [] if item.guard is None else [item.guard[0].index]
     first = list(_registers(*operands[:1]))
-    if _computes(item):
+    if computes(item):
         return _Flow(first, [*_registers(*operands[1:]), *guard], [])
     if item.opcode in ("shfl", "movmatrix"):
         return _Flow(first, list(_registers(*operands[1:2])), [*_registers(*operands[2:]), *guard])
@@ -104,7 +109,8 @@ def _place(operand: object, definitions: dict[int, list[Instruction]]) -> tuple[
 
 
 def without_effect(entry: Function) -> frozenset[int]:
-    """The ids of the instructions of an entry whose results no path, address or operation depends on."""
+    """The ids of the instructions of an entry whose results no path, address or operation depends on: computations,
+    loads, and copies of threads to shared memory."""
     body = entry.body or ()
     if any(item.opcode == "call" for item in body):
         return frozenset()
@@ -140,7 +146,11 @@ def without_effect(entry: Function) -> frozenset[int]:
             memories.update(("global", "shared"))
     # Moves of accumulators in flight give these another name.
     computing = _COMPUTING - {"mov"} if any(item.opcode == "wgmma" for item in body) else _COMPUTING
-    return frozenset(
+    idle = {
         id(item) for item, flow in flows
-        if item.opcode in computing and _computes(item) and deciding.isdisjoint(flow.targets)
-    )  # fmt: skip
+        if (item.opcode in computing and computes(item) or item.opcode in ("ld", "ldmatrix"))
+        and deciding.isdisjoint(flow.targets)
+    }  # fmt: skip
+    if "shared" not in memories:
+        idle.update(id(item) for item in body if (item.opcode, *item.modifiers[:2]) in _COPIES)
+    return frozenset(idle)
