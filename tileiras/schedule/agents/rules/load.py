@@ -31,35 +31,32 @@ and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the age
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.attributes import LOAD
-from tileiras.ir import IntegerAttr, Operation, i32
+from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
-from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
 from tileiras.reasons import Reason
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.agents.budget import resident_ctas
+from tileiras.schedule.agents.issued_copies import issued, only_waits
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
 from tileiras.schedule.agents.partition import mark
 from tileiras.schedule.agents.slice import CannotSpecialize
-from tileiras.schedule.cost_model import nested_cost, operation_cost
 from tileiras.schedule.induction_variable import trip_count
 from tileiras.schedule.materialize.tensor_buffers import columns_taken
-from tileiras.schedule.resource_table import Resources, Unit, resources
+from tileiras.schedule.plain import DEFAULT_STAGES
+from tileiras.schedule.resource_table import resources
 from tileiras.schedule.strategy import Strategy, Variant
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
-
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileaa as aa
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """The least trip count, where it is known, of a loop that `auto` specializes, and the least bytes of the tiles of an
@@ -102,7 +99,7 @@ def specialize_loops(
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
-        mark((staged.load for pipe in each.pipes for staged in pipe.loads), LOAD)
+        mark((staged.load for staged in each.staged), LOAD)
         if each.loop in single:
             _mark_stages(each, engine)
     if engine is not None:
@@ -130,7 +127,7 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
     why, in_boxes = Reason("agents.one-thread-copies"), True
     for each in plan.loops:
         loop, trips = each.loop, trip_count(each.loop)
-        size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
+        size = sum(staged.stage_bytes for staged in each.staged)
         if trips is not None and trips < LEAST_TRIPS:
             raise CannotSpecialize(loop, "agents.few-iterations", iterations=trips)
         if _kind(loop) == tileas.SINGLE_BUFFER:
@@ -139,15 +136,49 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
             raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
             in_boxes = False
-            copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
+            copies, others = issued(loop, each.staged, resources(target), func.kernel_spec.num_warps)
             if others < copies:
                 raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func, plan)
     alone, beside = resident_ctas(func, plan, target, in_boxes)
+    wanted = max(alone, 2 if in_boxes and _leaves_room(func, plan, target) else 1)
+    if beside < wanted:
+        beside = _with_fewer_stages(func, plan, target, in_boxes, wanted)
     if beside < alone:
         raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
+
+
+def _leaves_room(func: aa.FuncOp, plan: LoadPlan, target: Target) -> bool:
+    """Whether another CTA gains a kernel more than deep rings: one that multiplies while this one begins or ends.
+
+    So it is where threads only wait for dots, once: in a loop over tiles an SM has one CTA for all of them."""
+    if func.kernel_spec.occupancy or any(each.loop.parent_op is not func for each in plan.loops):
+        return False
+    dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
+    if 2 * max(LEAST_COLUMNS, 1 << (columns_taken(dots) - 1).bit_length()) > COLUMNS:
+        return False
+    return all(only_waits(each.loop, each.staged, target, func.kernel_spec.num_warps) for each in plan.loops)
+
+
+def _with_fewer_stages(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: bool, ctas: int) -> int:
+    """Give the pipes of dots into tensor memory fewer stages, `DEFAULT_STAGES` at least, if an SM then holds so many
+    CTAs; return the CTAs that it holds.  Dots of warpgroups read a stage for longer, and pipes that are given a number
+    of stages, or a latency, keep it."""
+    dots = [op for each in plan.loops for op in each.loop.walk() if isinstance(op, tileas.DOTS)]
+    given = any(aa.LATENCY in staged.load.attributes for each in plan.loops for staged in each.staged)
+    rings = {pipe.first: pipe.stages for each in plan.loops for pipe in each.pipes}
+    if all(map(is_of_tensor_memory, dots)) and not given:
+        while max(ring.stages for ring in rings) > DEFAULT_STAGES:
+            for ring in rings:
+                ring.stages = min(ring.stages, max(ring.stages for ring in rings) - 1)
+            _, beside = resident_ctas(func, plan, target, in_boxes)
+            if beside >= ctas:
+                return beside
+        for ring, stages in rings.items():
+            ring.stages = stages
+    return resident_ctas(func, plan, target, in_boxes)[1]
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
@@ -174,29 +205,6 @@ def _check_registers(func: aa.FuncOp, plan: LoadPlan) -> None:
         return
     if expected_registers(func) >= most:
         raise CannotSpecialize(func, "agents.no-register-left", most=most)
-
-
-def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
-    """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
-    addresses need, and cycles in which they issue all others."""
-    loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
-    other_agents_ops = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
-    for_copies: set[Operation] = set(loads)
-    copies = others = 0.0
-    for op in reversed(list(plan.loop.body.block.operations)):
-        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            # The issue slots of a loop without a known trip count are not known either; at least 0.
-            others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
-            continue
-        users = [user for value in op.results for user in value.users]
-        if users and all(user in for_copies for user in users):
-            for_copies.add(op)
-        cycles = operation_cost(op, warps, table).busy.get(Unit.ISSUE, 0.0)
-        if op in for_copies:
-            copies += cycles
-        elif op not in other_agents_ops:
-            others += cycles
-    return copies, others
 
 
 def _is_freed_by_commits(loop: scf.ForOp) -> bool:
