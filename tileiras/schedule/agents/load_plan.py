@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tileiras import schedule
 from tileiras.analysis.agents import least_ctas_of
@@ -131,6 +131,10 @@ class LoadPlan(NamedTuple):
     """The most bytes of shared memory that the kernel uses beside its rings."""
     registers: RegisterShares
     """The registers that the agents are expected to need."""
+
+    @property
+    def staged(self) -> list[StagedLoad]:
+        return [staged for each in self.loops for staged in each.staged]
 
 
 def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadPlan:

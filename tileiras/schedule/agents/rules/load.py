@@ -31,6 +31,8 @@ and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the age
 
 from __future__ import annotations
 
+import contextlib
+
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
@@ -43,6 +45,7 @@ from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
 from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
 from tileiras.reasons import Reason
+from tileiras.resources.agent_registers import FEWER_REGISTERS
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.agents.budget import resident_ctas
@@ -55,6 +58,7 @@ from tileiras.schedule.materialize.tensor_buffers import columns_taken
 from tileiras.schedule.plain import DEFAULT_STAGES
 from tileiras.schedule.resource_table import resources
 from tileiras.schedule.strategy import Strategy, Variant
+from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
 
@@ -84,6 +88,8 @@ def specialize_loops(
         plan = plan_loads(func, target, loops)
         # Without agents, all threads of both CTAs would meet in each iteration of a dot in a loop over tiles.
         why = _gain(func, plan, target) if by_rule and not pairs_need_dot_agent(func) else None
+        if by_rule:
+            plan = _beside_another(func, plan, target)
         if strategy.variant is Variant.HEAVY:
             from tileiras.schedule.agents.load_stages import place_agents
 
@@ -142,43 +148,41 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func, plan)
     alone, beside = resident_ctas(func, plan, target, in_boxes)
-    wanted = max(alone, 2 if in_boxes and _leaves_room(func, plan, target) else 1)
-    if beside < wanted:
-        beside = _with_fewer_stages(func, plan, target, in_boxes, wanted)
-    if beside < alone:
+    if beside < (min(alone, 2) if in_boxes and _only_wait(func, plan, target) else alone):
         raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
 
 
-def _leaves_room(func: aa.FuncOp, plan: LoadPlan, target: Target) -> bool:
-    """Whether another CTA gains a kernel more than deep rings: one that multiplies while this one begins or ends.
+def _beside_another(func: aa.FuncOp, plan: LoadPlan, target: Target) -> LoadPlan:
+    """The plan of a kernel that asks for two CTAs on an SM, if it would have one and gains another more than deep
+    rings; the plan itself otherwise.
 
-    So it is where threads only wait for dots, once: in a loop over tiles an SM has one CTA for all of them."""
-    if func.kernel_spec.occupancy or any(each.loop.parent_op is not func for each in plan.loops):
-        return False
+    One CTA then multiplies while the other begins or ends.  So it is where threads only wait for dots, once: in a loop
+    over tiles an SM has one CTA for all of them.  Loads with a latency keep their stages.
+    """
+    loops, spec = [each.loop for each in plan.loops], func.kernel_spec
+    in_boxes = all(map(comes_in_boxes, plan.staged))
+    if spec.occupancy or not in_boxes or any(loop.parent_op is not func for loop in loops):
+        return plan
+    given = any(aa.LATENCY in staged.load.attributes for staged in plan.staged)
+    if given or not _only_wait(func, plan, target) or resident_ctas(func, plan, target, in_boxes)[1] > 1:
+        return plan
     dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
     if 2 * max(LEAST_COLUMNS, 1 << (columns_taken(dots) - 1).bit_length()) > COLUMNS:
-        return False
+        return plan
+    func.attributes["kernel_spec"] = spec.with_occupancy(2)
+    with contextlib.suppress(CannotSpecialize):
+        beside = plan_loads(func, target, loops)
+        shallow = any(each.stages < DEFAULT_STAGES for each in beside.loops)
+        if not shallow and expected_registers(func) * FEWER_REGISTERS <= beside.registers.entry:
+            return beside
+    func.attributes["kernel_spec"] = spec
+    return plan
+
+
+def _only_wait(func: aa.FuncOp, plan: LoadPlan, target: Target) -> bool:
+    """Whether the threads of all loops of a plan only wait for dots into tensor memory."""
     return all(only_waits(each.loop, each.staged, target, func.kernel_spec.num_warps) for each in plan.loops)
-
-
-def _with_fewer_stages(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: bool, ctas: int) -> int:
-    """Give the pipes of dots into tensor memory fewer stages, `DEFAULT_STAGES` at least, if an SM then holds so many
-    CTAs; return the CTAs that it holds.  Dots of warpgroups read a stage for longer, and pipes that are given a number
-    of stages, or a latency, keep it."""
-    dots = [op for each in plan.loops for op in each.loop.walk() if isinstance(op, tileas.DOTS)]
-    given = any(aa.LATENCY in staged.load.attributes for each in plan.loops for staged in each.staged)
-    rings = {pipe.first: pipe.stages for each in plan.loops for pipe in each.pipes}
-    if all(map(is_of_tensor_memory, dots)) and not given:
-        while max(ring.stages for ring in rings) > DEFAULT_STAGES:
-            for ring in rings:
-                ring.stages = min(ring.stages, max(ring.stages for ring in rings) - 1)
-            _, beside = resident_ctas(func, plan, target, in_boxes)
-            if beside >= ctas:
-                return beside
-        for ring, stages in rings.items():
-            ring.stages = stages
-    return resident_ctas(func, plan, target, in_boxes)[1]
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
