@@ -24,6 +24,8 @@ from tileiras.analysis.dots_in_flight import (
     is_of_warpgroups,
     scales_of,
 )
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -166,31 +168,42 @@ def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadP
     return LoadPlan(plans, address_slice, atom, beside, shares)
 
 
-def leave_plain(loops: list[scf.ForOp], target: Target) -> None:
+def leave_plain(loops: list[scf.ForOp], target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Give loops the plain schedule, or single stages, instead of agents; loads that could be boxes only in an agent
-    are copied by all threads.  So are those of loops whose threads only wait otherwise: one thread would start copies,
-    and dots, in turn.  An expert's product of gathered rows, 128x256x64, takes 108.9 us on B200 by our estimate, 119.6
-    with its weights in boxes of the host and 123.6 with those of the device."""
+    are copied by all threads, and with a remark those of threads that only wait otherwise, unless boxes round them.
+
+    An expert's product of gathered rows, 128x256x64, takes 108.9 us on B200 by our estimate, 119.6 with
+    its weights in boxes of the host and 123.6 with those of the device.
+    """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in loops:
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
         kind = tileas.PLAIN if stages > 1 else tileas.SINGLE_BUFFER
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
-        staged_loads = [staged for op in loop.body.block.operations if tileas.RUNS_AHEAD in op.attributes
-                        and atom is not None and (staged := staged_load(op, loop, atom)) is not None]  # type: ignore[arg-type]  # fmt: skip
-        func = aa.function_of(loop)
-        by_threads = func is not None and only_waits(loop, staged_loads, target, func.kernel_spec.num_warps)
-        for op in list(loop.body.block.operations):
+        loads: list[Any] = [op for op in loop.body.block.operations if tileas.RUNS_AHEAD in op.attributes]
+        for op in loop.body.block.operations:
             op.attributes.pop(tileas.STAGES, None)
             unmark([op])
-            if tileas.RUNS_AHEAD in op.attributes and tileas.AHEAD_ATOM in op.attributes and atom is not None:
-                staged = staged_load(op, loop, atom)  # type: ignore[arg-type]
-                if staged is None or by_threads or box_refusal(staged, loop):
-                    del op.attributes[tileas.AHEAD_ATOM]
-                    if rounds(op):  # type: ignore[arg-type]
-                        schedule.rounded_loads.round_by_threads(op)
-                else:
-                    keep_apart(staged, loop)
+        if atom is None:
+            continue
+        staged_loads = {load: staged_load(load, loop, atom) for load in loads}
+        func = aa.function_of(loop)
+        only_waiting = func is not None and only_waits(
+            loop, [each for each in staged_loads.values() if each], target, func.kernel_spec.num_warps
+        )
+        for load, staged in staged_loads.items():
+            if tileas.AHEAD_ATOM not in load.attributes:
+                continue
+            by_threads = only_waiting and not rounds(load)
+            if staged is not None and not by_threads and not box_refusal(staged, loop):
+                keep_apart(staged, loop)
+                continue
+            del load.attributes[tileas.AHEAD_ATOM]
+            if rounds(load):
+                schedule.rounded_loads.round_by_threads(load)
+            if by_threads and engine is not None:
+                reason = Reason("maps.unused", cause=Reason("maps.threads-wait"))
+                engine.emit(Remark(reason, load.location))
 
 
 def _loop_plan(loop: scf.ForOp, atom: CopyAtom, target: Target) -> LoopPlan:

@@ -98,7 +98,7 @@ def specialize_loops(
                 engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
             plan = with_stages
     except CannotSpecialize as error:
-        leave_plain(loops, target)
+        leave_plain(loops, target, engine)
         if engine is not None:
             reason = Reason("agents.loads-stay", variant=variant, cause=error.reason)
             engine.emit(Remark(reason, error.op.location))
