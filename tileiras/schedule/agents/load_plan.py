@@ -55,7 +55,7 @@ from tileiras.resources.shared_memory import (
     shared_budget,
 )
 from tileiras.schedule.agents.budget import FURTHER_WARPS
-from tileiras.schedule.agents.issued_copies import only_waits
+from tileiras.schedule.agents.issue_cycles import only_waits
 from tileiras.schedule.agents.partition import unmark
 from tileiras.schedule.agents.slice import CannotSpecialize, ProducerSlice
 from tileiras.schedule.materialize.scale_columns import columns_of_scales, turns_of_stages

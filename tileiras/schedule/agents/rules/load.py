@@ -49,7 +49,7 @@ from tileiras.resources.agent_registers import FEWER_REGISTERS
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.agents.budget import resident_ctas
-from tileiras.schedule.agents.issued_copies import issued, only_waits
+from tileiras.schedule.agents.issue_cycles import issue_cycles, only_waits
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
 from tileiras.schedule.agents.partition import mark
 from tileiras.schedule.agents.slice import CannotSpecialize
@@ -142,7 +142,7 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
             raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
             in_boxes = False
-            copies, others = issued(loop, each.staged, resources(target), func.kernel_spec.num_warps)
+            copies, others = issue_cycles(loop, each.staged, resources(target), func.kernel_spec.num_warps)
             if others < copies:
                 raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
@@ -164,8 +164,8 @@ def _beside_another(func: aa.FuncOp, plan: LoadPlan, target: Target) -> LoadPlan
     in_boxes = all(map(comes_in_boxes, plan.staged))
     if spec.occupancy or not in_boxes or any(loop.parent_op is not func for loop in loops):
         return plan
-    given = any(aa.LATENCY in staged.load.attributes for staged in plan.staged)
-    if given or not _only_wait(func, plan, target) or resident_ctas(func, plan, target, in_boxes)[1] > 1:
+    with_latency = any(aa.LATENCY in staged.load.attributes for staged in plan.staged)
+    if with_latency or not _only_wait(func, plan, target) or resident_ctas(func, plan, target, in_boxes)[1] > 1:
         return plan
     dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
     if 2 * max(LEAST_COLUMNS, 1 << (columns_taken(dots) - 1).bit_length()) > COLUMNS:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 
-def issued(loop: scf.ForOp, staged_loads: Collection[StagedLoad], table: Resources, warps: int) -> tuple[float, float]:
+def issue_cycles(loop: scf.ForOp, staged_loads: Collection[StagedLoad], table: Resources, warps: int) -> tuple[float, float]:
     """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
     addresses need, and cycles in which they issue all others."""
     loads = {staged.load for staged in staged_loads}
@@ -49,5 +49,5 @@ def only_waits(loop: scf.ForOp, staged_loads: Collection[StagedLoad], target: Ta
     dots = [op for op in loop.walk() if isinstance(op, tileas.DOTS)]
     if not dots or not all(map(is_of_tensor_memory, dots)):
         return False
-    copies, others = issued(loop, staged_loads, resources(target), warps)
+    copies, others = issue_cycles(loop, staged_loads, resources(target), warps)
     return others < copies
