@@ -36,8 +36,8 @@ ROWS: dict[str, Row] = {
         "tensor-maps=host: the map is filled before the launch",
     ),
     "maps.threads-wait": Row(
-        "no agent copies for the loop, whose threads only wait for dots: all of them start copies in less time than "
-        "one thread that starts dots as well",
+        "no agent copies for the loop, whose threads copy other tiles and wait for dots: all of them start copies in "
+        "less time than one thread that starts dots as well",
         _AGENTS,
     ),
     # ---- the view ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 
-def issue_cycles(loop: scf.ForOp, staged_loads: Collection[StagedLoad], table: Resources, warps: int) -> tuple[float, float]:
+def issue_cycles(
+    loop: scf.ForOp, staged_loads: Collection[StagedLoad], table: Resources, warps: int
+) -> tuple[float, float]:
     """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
     addresses need, and cycles in which they issue all others."""
     loads = {staged.load for staged in staged_loads}
