@@ -5,7 +5,8 @@ determines the loads that run ahead and their stages; the kernel is split where 
 (`agent_plan.py`).
 
 The rule: specialize where a loop may run three times and loads 8 KiB or more in each iteration, where an SM holds as
-many CTAs with the further warps as without them, and
+many CTAs with the further warps as without them (two suffice where threads only wait for dots into tensor memory, and
+one thread copies), and
 
 - one thread copies the tiles, in boxes of tensor maps: no warp waits for the whole CTA, and the threads that compute
   issue no copies; or
