@@ -9,6 +9,7 @@ import pytest
 
 import tileiras
 from tests.kernels.dots import dot
+from tests.kernels.reasons import stated
 from tests.kernels.views import ONE, Kernel, View, entry, operations, tile_type, whole_numbers, zeros
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
@@ -125,3 +126,13 @@ def test_masks_of_an_agent_are_not_packed_into_words(tmp_path):
     path.write_text(source.replace(small, large))
     text = tileiras.compile(str(path), gpu_name="sm_90", emit="ptx", pipeline_strategy="warp-specialize").text
     assert text.count("cp.async.cg") >= 4 and "selp.b16" not in text
+
+
+def test_threads_that_gather_copy_the_other_operand_too():
+    """They only wait otherwise; without an agent, one of them would start its boxes as well as the dots."""
+    kernel = gathered_product()
+    artifact = tileiras.compile(kernel.text, gpu_name="sm_100", emit_remarks=True)
+    assert "cp.async.cg" in artifact.text and "cp.async.bulk.tensor" not in artifact.text
+    assert "maps.unused; maps.threads-wait" in stated(artifact.diagnostics)
+    for seed in (None, 0):
+        kernel.emulated(artifact, seed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels.dots import attention_like
+import tileiras
+from tests.kernels.dots import attention_like, matmul
 from tests.kernels.views import Kernel, after_decision, operations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -38,3 +39,25 @@ def test_a_conversion_that_something_else_uses_is_elsewhere():
             any(loop.is_ancestor_of(user) for user in op.result.users))  # fmt: skip
     q.move_before(loop.parent.last)
     assert scratch_before(loop, 100_000) == 0
+
+
+def _plan(kernel: Kernel, **options) -> tuple[int | None, int]:
+    """The CTAs of an SM that the plan of a kernel asks for, and the stages of its loop."""
+    module = kernel.after("tileas-generate-schedule", "sm_100", **options)
+    (func,), (loop, *_) = operations(module, aa.FuncOp), operations(module, scf.ForOp)
+    return func.kernel_spec.occupancy, loop.attributes[tileas.LOOP_SCHEDULE].stages
+
+
+def test_another_cta_instead_of_a_deep_ring():
+    """A CTA multiplies while the other one begins or ends, where their threads only wait for dots."""
+    assert _plan(matmul((128, 128, 64), "f16", steps=5)) == (2, 3)
+    assert _plan(matmul((128, 256, 64), "f16", steps=5))[0] is None, "three stages of it fit once"
+    assert _plan(matmul((128, 128, 64), "f16", steps=5), tensor_maps="none")[0] is None, "all threads copy"
+    assert _plan(matmul((128, 128, 64), "f16", steps=5), unspecialized_pipeline_num_stages=4)[1] == 4
+
+
+def test_results_of_two_ctas_on_an_sm():
+    kernel = matmul((128, 128, 64), "f16", steps=5)
+    artifact = tileiras.compile(kernel.text, gpu_name="sm_100")
+    for seed in (None, 0):
+        kernel.emulated(artifact, seed)

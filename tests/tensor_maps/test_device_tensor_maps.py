@@ -129,6 +129,16 @@ def test_there_are_as_many_slots_as_there_can_be_ctas():
         assert most <= int(re.search(r"slots = (\d+)", artifact.text)[1]) < 4 * most
 
 
+def test_maps_and_mbarriers_share_the_kilobyte_before_the_rings():
+    """An SM holds as many CTAs of attention as with maps of the host."""
+    text = attention_like(2, rows=64, columns=64, depth=64, steps=4).text
+    host, device = (tileiras.compile(text, gpu_name="sm_100", emit="tileas", tensor_maps=each).text
+                    for each in ("host", "device"))  # fmt: skip
+    assert "map_memory.build" in device
+    sizes = [re.search(r"nv_tileas.shared_memory = (\d+)", each)[1] for each in (host, device)]
+    assert sizes[0] == sizes[1]
+
+
 def test_sizes_that_the_kernel_computes():
     """No host knows them."""
     view = kernels.view("a", "64x32").replace(

@@ -47,10 +47,10 @@ class Places:
             return self._barrier_error(op.id.value, None if op.threads is None else op.threads.value)
         return ""
 
-    def place_error(self, start: int, end: int) -> str:
+    def place_error(self, start: int, end: int, alignment: int = AREA_ALIGNMENT) -> str:
         """The error in a place in shared memory, or ""."""
-        if start < 0 or start % AREA_ALIGNMENT:
-            return f"expects an offset that is a multiple of {AREA_ALIGNMENT}, got {start}"
+        if start < 0 or start % alignment:
+            return f"expects an offset that is a multiple of {alignment}, got {start}"
         if end > self._gpu.shared_per_cta:
             return f"ends at byte {end} of shared memory, {self._gpu.name} has {self._gpu.shared_per_cta}"
         if self._shared is not None and end > self._shared:

@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType, Value
 from tileiras.layout import LinearLayout
+from tileiras.layout.arena import WORD_ALIGNMENT
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import describe
 from tileiras.layout.tensor_memory import (
@@ -127,7 +128,7 @@ class TensorPlaces:
         if op.offset is None:
             return ""
         start, end = op.offset.value, op.offset.value + op.bytes
-        wrong = self._shared.place_error(start, end)
+        wrong = self._shared.place_error(start, end, WORD_ALIGNMENT)
         if not wrong:
             self._shared.take(op.result, start, end)
             self._reserved[op.result] = COLUMNS if op.columns is None else op.columns.value

@@ -14,6 +14,10 @@ AREA_ALIGNMENT = 128
 """Alignment of each buffer and scratch area in it, in bytes: the plans' bank numbers count from there, 32 banks of
 4."""
 
+WORD_ALIGNMENT = 16
+"""Alignment of mbarriers, and of numbers that one thread writes for others: single words, which banks do not concern.
+Those of a kernel share the kilobyte before its first buffer."""
+
 SCRATCH_LIMIT = 48 * 1024
 """The most bytes of all scratch areas together: the amount that every SM gives a CTA without a reduction of the number
 of CTAs that it runs.  Larger exchanges use the areas in rounds."""

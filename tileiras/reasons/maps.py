@@ -35,6 +35,11 @@ ROWS: dict[str, Row] = {
         "the kernel loads nothing in boxes, and would build a map for it alone",
         "tensor-maps=host: the map is filled before the launch",
     ),
+    "maps.threads-wait": Row(
+        "no agent copies for the loop, whose threads copy other tiles and wait for dots: all of them start copies in "
+        "less time than one thread that starts dots as well",
+        _AGENTS,
+    ),
     # ---- the view ----------------------------------------------------------------------------------------------------
     "maps.view-kind": Row("expected a tiled view, got {view}", _VIEW),
     "maps.view-sparse": Row("expected a view without a sparse dimension", _VIEW),

@@ -26,7 +26,14 @@ from tileiras.ir import (
     element_type_of,
     i32,
 )
-from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
+from tileiras.layout.arena import (
+    AREA_ALIGNMENT,
+    ARENA_ALIGNMENT,
+    SCRATCH_LIMIT,
+    WORD_ALIGNMENT,
+    aligned,
+    aligned_to,
+)
 from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.reasons import Reason
@@ -205,25 +212,22 @@ class _Arena:
         mbarriers, also those of agents for their dots, and areas where maps are assembled.  Maps that the first warp of
         a program assembles and builds one after the other share an area."""
         together: dict[Block | None, Attribute] = {}
-        for op in func.walk():
-            alone = op.name == names.MAP_ASSEMBLE and op.warp is None
-            program = program_around(op) if alone else None
-            if op.name == names.CREATE_PIPELINE:
-                self._allocate(op, op.mbarrier_bytes)
-            elif op.name == names.TENSOR_RESERVE:
-                self._allocate(op, op.bytes)
-            elif alone and program in together:
+        for op in [op for op in func.walk() if op.name == names.MAP_ASSEMBLE]:
+            program = program_around(op) if op.warp is None else None
+            if op.warp is None and program in together:
                 op.attributes["offset"] = together[program]
-            elif op.name in (names.MAP_RESERVE, names.MAP_ASSEMBLE):
-                self._allocate(op, op.bytes)
-                if alone:
-                    together[program] = op.attributes["offset"]
+                continue
+            self._allocate(op, op.bytes)
+            if op.warp is None:
+                together[program] = op.attributes["offset"]
+        for op in [op for op in func.walk() if op.name in _OF_WORDS]:
+            self._allocate(op, op.mbarrier_bytes if op.name == names.CREATE_PIPELINE else op.bytes)
 
     def block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
                 self._allocate(op, size)
-            elif op.name in (names.CREATE_PIPELINE, names.MAP_RESERVE, names.MAP_ASSEMBLE, names.TENSOR_RESERVE):
+            elif op.name in (*_OF_WORDS, names.MAP_ASSEMBLE):
                 pass  # placed already
             elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
                 self._release(op.operands[0])
@@ -383,9 +387,15 @@ def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
     op.attributes[tileas.SCRATCH] = ArrayAttr(areas)
 
 
-def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
-    """Alignment of a buffer: matrix descriptors and copies of boxes derive the row of a swizzle from address bits,
+_OF_WORDS = (names.CREATE_PIPELINE, names.TENSOR_RESERVE, names.MAP_RESERVE)
+"""Operations with mbarriers, or with a number that one thread writes."""
+
+
+def _alignment(op: Operation) -> int:
+    """Alignment of an allocation: matrix descriptors and copies of boxes derive the row of a swizzle from address bits,
     threads from the offset in the buffer.  The buffer's type aligns each further stage."""
+    if op.name in _OF_WORDS:
+        return WORD_ALIGNMENT
     by_address = isinstance(op, tileas.AllocTensorOp) and any(map(_goes_by_address, op.result.users))
     return ARENA_ALIGNMENT if by_address else AREA_ALIGNMENT
 

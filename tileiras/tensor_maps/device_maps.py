@@ -42,7 +42,12 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
     start.location = operations[0].location
     # As many as there can be until shared memory is assigned, which leaves room for fewer CTAs.
     slots = resources.launch_bounds.map_slots(target, func.kernel_spec.num_warps)
-    reserve = start.insert(tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(slots, i32)))
+    # The last agent's warp has nothing else to do yet.
+    warps = tileas.block_warps(func)
+    taker = IntegerAttr(warps - 1, i32) if warps > func.kernel_spec.num_warps else None
+    reserve = start.insert(
+        tileas.MapReserveOp(maps=IntegerAttr(1, i32), slots=IntegerAttr(slots, i32), warp=taker)
+    )
     memory = reserve.results[0]
     first = next(op for op in entry.operations if any(op.is_ancestor_of(each) for each in operations))
     images = _assemble_early(func, operations, first)

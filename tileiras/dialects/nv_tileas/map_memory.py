@@ -46,10 +46,12 @@ class MapImageType(WrapperType, name="nv_tileas.map_image", parameters=("desc",)
 
 
 class MapReserveOp(Operation, name=f"{MAP_MEMORY}reserve", traits=(MemoryRead, MemoryWrite)):
-    """One thread takes a slot and writes its number to shared memory; the other threads may read it after a barrier."""
+    """One thread takes a slot and writes its number to shared memory; the other threads may read it after a barrier.
+    It is the first one, or that of another warp: the first one initialises mbarriers in the meantime."""
 
     maps = attribute(IntegerAttr, "of a slot")
     slots = attribute(IntegerAttr, "in all, a power of two")
+    warp = attribute(IntegerAttr, "whose first thread takes it, the CTA's first one without", optional=True)
     offset = attribute(IntegerAttr, "of the slot's number, in bytes of the arena", optional=True)
     result = result(MapMemoryType)
     assembly_format = "attr-dict"

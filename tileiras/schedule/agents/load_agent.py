@@ -84,7 +84,7 @@ def specialize(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None 
     try:
         plan = plan_loads(func, target, loops)
     except CannotSpecialize as error:
-        leave_plain(loops, target)
+        leave_plain(loops, target, engine)
         if engine is not None:
             engine.emit(Remark(Reason("agents.not-split", cause=error.reason), error.op.location))
         return

@@ -39,6 +39,7 @@ from tileiras.ir import (
     i64,
 )
 from tileiras.layout.arena import AREA_ALIGNMENT
+from tileiras.targets.sm import WARP_SIZE
 from tileiras.targets.tensor_maps import ELEMENT_TYPES
 
 from ..emit.emitter import FULL_WARP
@@ -90,7 +91,10 @@ def reserve(op: MapReserveOp, args: Sequence[Any], lowering: FunctionLowering) -
     """From a place on that depends on the SM, the first slot that no CTA has: as a rule the first one looked at."""
     emit, slots = lowering.emit, op.slots.value
     place = lowering.buffer(op)
-    with elected(lowering, _first_thread(lowering)):
+    taker = _first_thread(lowering)
+    if op.warp is not None:
+        taker = emit.icmp("eq", emit.thread, emit.integer(WARP_SIZE * op.warp.value))
+    with elected(lowering, taker):
         start = emit.integer(0)
         if slots > 1:
             spread = emit.value(emit.mul(emit.register("smid"), _GOLDEN))

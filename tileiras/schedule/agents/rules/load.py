@@ -5,7 +5,8 @@ determines the loads that run ahead and their stages; the kernel is split where 
 (`agent_plan.py`).
 
 The rule: specialize where a loop may run three times and loads 8 KiB or more in each iteration, where an SM holds as
-many CTAs with the further warps as without them, and
+many CTAs with the further warps as without them (two suffice where threads only wait for dots into tensor memory, and
+one thread copies), and
 
 - one thread copies the tiles, in boxes of tensor maps: no warp waits for the whole CTA, and the threads that compute
   issue no copies; or
@@ -31,35 +32,36 @@ and 1,066 us with the plain schedule; on RTX 5090 it takes 5,646 us with the age
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
 
 from tileiras.analysis.agents import least_ctas_of
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory, is_of_warpgroups
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.attributes import LOAD
-from tileiras.ir import IntegerAttr, Operation, i32
+from tileiras.ir import IntegerAttr, i32
 from tileiras.layout.accumulators import reads_a_in_tensor_memory
-from tileiras.layout.tensor_memory import COLUMNS
+from tileiras.layout.tensor_memory import COLUMNS, LEAST_COLUMNS
 from tileiras.reasons import Reason
+from tileiras.resources.agent_registers import FEWER_REGISTERS
 from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.schedule.agents.budget import resident_ctas
+from tileiras.schedule.agents.issue_cycles import issue_cycles, only_waits
 from tileiras.schedule.agents.load_plan import LoadPlan, LoopPlan, leave_plain, pairs_need_dot_agent, plan_loads
 from tileiras.schedule.agents.partition import mark
 from tileiras.schedule.agents.slice import CannotSpecialize
-from tileiras.schedule.cost_model import nested_cost, operation_cost
 from tileiras.schedule.induction_variable import trip_count
 from tileiras.schedule.materialize.tensor_buffers import columns_taken
-from tileiras.schedule.resource_table import Resources, Unit, resources
+from tileiras.schedule.plain import DEFAULT_STAGES
+from tileiras.schedule.resource_table import resources
 from tileiras.schedule.strategy import Strategy, Variant
+from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
-
-if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileaa as aa
 
 LEAST_TRIPS, LEAST_BYTES = 3, 8192
 """The least trip count, where it is known, of a loop that `auto` specializes, and the least bytes of the tiles of an
@@ -87,6 +89,8 @@ def specialize_loops(
         plan = plan_loads(func, target, loops)
         # Without agents, all threads of both CTAs would meet in each iteration of a dot in a loop over tiles.
         why = _gain(func, plan, target) if by_rule and not pairs_need_dot_agent(func) else None
+        if by_rule:
+            plan = _beside_another(func, plan, target)
         if strategy.variant is Variant.HEAVY:
             from tileiras.schedule.agents.load_stages import place_agents
 
@@ -95,14 +99,14 @@ def specialize_loops(
                 engine.emit(Remark(Reason("agents.heavy-as-light"), func.location))
             plan = with_stages
     except CannotSpecialize as error:
-        leave_plain(loops, target)
+        leave_plain(loops, target, engine)
         if engine is not None:
             reason = Reason("agents.loads-stay", variant=variant, cause=error.reason)
             engine.emit(Remark(reason, error.op.location))
         return False
     for each in plan.loops:
         each.loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.WARP_SPECIALIZE, each.stages)
-        mark((staged.load for pipe in each.pipes for staged in pipe.loads), LOAD)
+        mark((staged.load for staged in each.staged), LOAD)
         if each.loop in single:
             _mark_stages(each, engine)
     if engine is not None:
@@ -130,7 +134,7 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
     why, in_boxes = Reason("agents.one-thread-copies"), True
     for each in plan.loops:
         loop, trips = each.loop, trip_count(each.loop)
-        size = sum(staged.stage_bytes for pipe in each.pipes for staged in pipe.loads)
+        size = sum(staged.stage_bytes for staged in each.staged)
         if trips is not None and trips < LEAST_TRIPS:
             raise CannotSpecialize(loop, "agents.few-iterations", iterations=trips)
         if _kind(loop) == tileas.SINGLE_BUFFER:
@@ -139,15 +143,47 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
             raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
             in_boxes = False
-            copies, others = _issued(each, resources(target), func.kernel_spec.num_warps)
+            copies, others = issue_cycles(loop, each.staged, resources(target), func.kernel_spec.num_warps)
             if others < copies:
                 raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func, plan)
     alone, beside = resident_ctas(func, plan, target, in_boxes)
-    if beside < alone:
+    if beside < (min(alone, 2) if in_boxes and _only_wait(func, plan, target) else alone):
         raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
+
+
+def _beside_another(func: aa.FuncOp, plan: LoadPlan, target: Target) -> LoadPlan:
+    """The plan of a kernel that asks for two CTAs on an SM, if it would have one and gains another more than deep
+    rings; the plan itself otherwise.
+
+    One CTA then multiplies while the other begins or ends.  So it is where threads only wait for dots, once: in a loop
+    over tiles an SM has one CTA for all of them.  Loads with a latency keep their stages.
+    """
+    loops, spec = [each.loop for each in plan.loops], func.kernel_spec
+    in_boxes = all(map(comes_in_boxes, plan.staged))
+    if spec.occupancy or not in_boxes or any(loop.parent_op is not func for loop in loops):
+        return plan
+    with_latency = any(aa.LATENCY in staged.load.attributes for staged in plan.staged)
+    if with_latency or not _only_wait(func, plan, target) or resident_ctas(func, plan, target, in_boxes)[1] > 1:
+        return plan
+    dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
+    if 2 * max(LEAST_COLUMNS, 1 << (columns_taken(dots) - 1).bit_length()) > COLUMNS:
+        return plan
+    func.attributes["kernel_spec"] = spec.with_occupancy(2)
+    with contextlib.suppress(CannotSpecialize):
+        beside = plan_loads(func, target, loops)
+        shallow = any(each.stages < DEFAULT_STAGES for each in beside.loops)
+        if not shallow and expected_registers(func) * FEWER_REGISTERS <= beside.registers.entry:
+            return beside
+    func.attributes["kernel_spec"] = spec
+    return plan
+
+
+def _only_wait(func: aa.FuncOp, plan: LoadPlan, target: Target) -> bool:
+    """Whether the threads of all loops of a plan only wait for dots into tensor memory."""
+    return all(only_waits(each.loop, each.staged, target, func.kernel_spec.num_warps) for each in plan.loops)
 
 
 def _check_single(func: aa.FuncOp, each: LoopPlan) -> None:
@@ -174,29 +210,6 @@ def _check_registers(func: aa.FuncOp, plan: LoadPlan) -> None:
         return
     if expected_registers(func) >= most:
         raise CannotSpecialize(func, "agents.no-register-left", most=most)
-
-
-def _issued(plan: LoopPlan, table: Resources, warps: int) -> tuple[float, float]:
-    """Cycles of an iteration in which threads issue copies of tiles, together with the operations that only their
-    addresses need, and cycles in which they issue all others."""
-    loads = {staged.load for pipe in plan.pipes for staged in pipe.loads}
-    other_agents_ops = {leaf.convert for pipe in plan.pipes for staged in pipe.loads for leaf in staged.leaves}
-    for_copies: set[Operation] = set(loads)
-    copies = others = 0.0
-    for op in reversed(list(plan.loop.body.block.operations)):
-        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            # The issue slots of a loop without a known trip count are not known either; at least 0.
-            others += (nested_cost(op, warps, table) or {}).get(Unit.ISSUE, 0.0)
-            continue
-        users = [user for value in op.results for user in value.users]
-        if users and all(user in for_copies for user in users):
-            for_copies.add(op)
-        cycles = operation_cost(op, warps, table).busy.get(Unit.ISSUE, 0.0)
-        if op in for_copies:
-            copies += cycles
-        elif op not in other_agents_ops:
-            others += cycles
-    return copies, others
 
 
 def _is_freed_by_commits(loop: scf.ForOp) -> bool:
