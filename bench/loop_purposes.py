@@ -187,7 +187,7 @@ def purposes(flow: Flow, loop: Loop) -> list[Purpose]:
         elif each.opcode in _SPILLS:
             waste = SPILL
         elif each.opcode not in EFFECT_OF:
-            if not flow.readers.get(at):
+            if not names:
                 waste = UNREAD
             elif at in constant:
                 waste = RECOMPUTED

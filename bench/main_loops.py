@@ -34,6 +34,10 @@ class Kernel(NamedTuple):
     bytecode: Callable[[str], bytes]
     entry: str = "kernel"
 
+    @property
+    def title(self) -> str:
+        return f"{self.name} on {self.target}"
+
 
 def _product(kind: str, tile: str) -> Callable[[str], bytes]:
     return lambda target: estimates.exported(products.text(kind, products.tile_of(tile)), target)
@@ -128,11 +132,11 @@ def main(arguments: Sequence[str] = ()) -> int:
     only = [part for part in options.only.split(",") if part]
     lines: list[str] = []
     for kernel in KERNELS:
-        name = f"{kernel.name} on {kernel.target}"
-        if only and not any(part in name for part in only):
+        if only and not any(part in kernel.title for part in only):
             continue
-        print(f"## {name}\n", flush=True)
-        lines += [f"## {name[0].upper()}{name[1:]}", ""]
+        heading = f"## {kernel.title[0].upper()}{kernel.title[1:]}"
+        print(heading, "", sep="\n", flush=True)
+        lines += [heading, ""]
         for number, found in enumerate(loops(kernel), 1):
             text = table(kernel, number, found)
             print(text, "", *([listing(found), ""] if options.listing else []), sep="\n", flush=True)

@@ -16,6 +16,8 @@ FILES = ("R", "P", "UR", "UP")
 """Register files in the order of the columns: general, predicates, uniform, uniform predicates."""
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 _LEFT = "// |"
+_PACKS = re.compile(r"\bP2R\b.*\bPR, [^,]+, 0x([0-9a-f]+)")
+"""An instruction that reads the predicates of a mask; its columns have none of them."""
 
 
 class Uses(NamedTuple):
@@ -44,9 +46,12 @@ def parse(lines: list[str]) -> dict[int, Uses]:
         match = _ADDRESS.match(line)
         if match is None:
             continue
+        packed = _PACKS.search(line)
+        mask = int(packed.group(1), 16) if packed is not None else 0
         marks = [(name, table[place : place + 1]) for place, name in columns]
         result[int(match.group(1), 16)] = Uses(
-            frozenset(name for name, mark in marks if mark in ("v", "x")),
+            frozenset(name for name, mark in marks if mark in ("v", "x"))
+            | {f"P{bit}" for bit in range(mask.bit_length()) if mask >> bit & 1},
             frozenset(name for name, mark in marks if mark in ("^", "x")),
         )
     return result

@@ -29,7 +29,7 @@ from tileiras.lowering.arith_expand import RANGES
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
-from . import byte_words
+from . import byte_words, masks
 from .conversions import to_f32
 
 if TYPE_CHECKING:
@@ -197,26 +197,9 @@ def cmpi(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) ->
     predicate = op.predicate.value
     if predicate[0] != "u" and min(lowering.ranges.range(value).low for value in (op.lhs, op.rhs)) >= 0:
         for one, other, compared in ((a, b, predicate), (b, a, arith.MIRRORED.get(predicate, predicate))):
-            if (result := _with_places_apart(compared, one, other, lowering)) is not None:
+            if (result := masks.compared(compared, one, other, lowering)) is not None:
                 return result
     return lowering.emit.icmp(predicate, a, b)
-
-
-def _with_places_apart(predicate: str, a: Value, b: Value, lowering: FunctionLowering) -> Value | None:
-    """The comparison of numbers that are not negative with the constants of registers on a side of their own:
-    `n + c < b` is `c < b - n`, a subtraction for each distinct `b` instead of an addition for each register.  None
-    without such constants, or with as many numbers on the other side."""
-    emit = lowering.emit
-    places = emit.places(a)
-    if places is None or (first := places.first) is None:
-        return None
-    numbers, positions = emit.distinct(b)
-    count = count_of(numbers.type)
-    if len(set(places.constants)) <= count:
-        return None
-    differences = emit.insert(arith.SubIOp(numbers, emit.splat(first, count)))
-    constants = emit.dense(places.constants, element_of(a.type))
-    return emit.icmp(predicate, constants, emit.shuffle(differences, positions))
 
 
 def cmpf(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -238,6 +221,8 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
     condition, *values = args
     if count_of(condition.type) > 1:
         condition, *values = lowering.matched(args)
+        if (result := masks.selected(condition, *values, lowering)) is not None:
+            return result
     else:
         values = lowering.matched(values)
     return lowering.emit.select(condition, *values)

@@ -231,6 +231,14 @@ class FragmentBuilder:
         elements = self._elements.get(value)
         return [(value, p) for p in positions] if elements is None else [elements[p] for p in positions]
 
+    def common_origin(self, vector: Value) -> tuple[Value, list[int]]:
+        """A value that has all elements of the vector, and their positions in it: the vector itself, if not another."""
+        origins = self._origins(vector, range(count_of(vector.type)))
+        first = origins[0][0]
+        if any(value is not first for value, _ in origins):
+            return vector, list(range(len(origins)))
+        return first, [position for _, position in origins]
+
     def distinct(self, vector: Value) -> tuple[Value, list[int]]:
         """The elements of different origins, as one value, and the place of each element among them."""
         origins = self._origins(vector, range(count_of(vector.type)))
