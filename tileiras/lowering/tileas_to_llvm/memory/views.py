@@ -186,7 +186,8 @@ class TileAddresses:
 
     def _fits(self, dim: int) -> bool:
         first, last = self._lowering.ranges.range(self._coords[dim])
-        return 0 <= first and last * self.view.traversal_strides[dim] + self.view.shape[dim] <= self._size_range(dim).low
+        end = last * self.view.traversal_strides[dim] + self.view.shape[dim]
+        return 0 <= first and end <= self._size_range(dim).low
 
     def _size_range(self, dim: int) -> Range:
         size = self._memref.size(self.view.dim_map[dim])

@@ -186,8 +186,8 @@ def _boxes(op: BoxCopy, tile: TensorType, parts: int = 1) -> TensorBoxes:
 
 
 def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
-    """The tile's first element along each of its dimensions, as i64 where i32 might not hold it.  A number of a tile that
-    is not negative is cut off first: from 2**31 elements on, i32 holds a negative number, outside of every tensor."""
+    """The tile's first element along each of its dimensions, as i64 where i32 might not hold it.  A tile's number that
+    is not negative is cut off first: i32 holds 2**31 and more as negative numbers, outside of every tensor."""
     emit, view = lowering.emit, op.desc.type.view
     corners: list[Number] = []
     for coordinate, step, extent in zip(op.coords, view.traversal_strides, view.shape):
