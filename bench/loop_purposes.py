@@ -70,8 +70,8 @@ class Purpose(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A natural loop by the numbers of its blocks.  `hot` are its instructions between the head and the last branch back:
-    behind that one ptxas puts what a wait repeats."""
+    """A natural loop by the numbers of its blocks.  `hot` are its instructions from the head to the last branch back:
+    behind that one ptxas puts the repetitions of waits."""
 
     head: int
     blocks: frozenset[int]
@@ -149,8 +149,8 @@ class Flow:
 
 
 def working_loops(flow: Flow) -> list[Loop]:
-    """The innermost loops that do more than to wait.  Of several with instructions of the same lines of the PTX, such as
-    an unrolled loop and the one for its rest, the longest."""
+    """The innermost loops that do more than wait.  Of several with instructions of the same lines of the PTX, such as an
+    unrolled loop and the one for its rest, the longest."""
     code = flow.code.instructions
     working = [each for each in flow.loops() if any(_works(code[at]) for at in each.hot)]
     inner = [each for each in working

@@ -141,7 +141,7 @@ def _sum(op: arith.AddIOp, ranges: RangeAnalysis) -> Range:
 
 
 def _iterations_left(op: arith.AddIOp) -> tuple[scf.ForOp, Value] | None:
-    """The loop with the counter `op.lhs`, and `%n` of the condition `bound - counter > %n` of the branch around `op`."""
+    """The loop with the counter `op.lhs`, and `%n` of the condition `bound - counter > %n` of the `if` around `op`."""
     branch: Any = op.parent_op
     counter: Any = op.lhs
     loop = counter.block.parent_op if isinstance(counter, BlockArgument) and counter.index == 0 else None
