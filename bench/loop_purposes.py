@@ -149,8 +149,8 @@ class Flow:
 
 
 def working_loops(flow: Flow) -> list[Loop]:
-    """The innermost loops that do more than wait.  Of several with instructions of the same lines of the PTX, such as an
-    unrolled loop and the one for its rest, the longest."""
+    """The innermost loops that do more than wait.  Of several with instructions of the same lines of the PTX, such as
+    an unrolled loop and the one for its rest, the longest."""
     code = flow.code.instructions
     working = [each for each in flow.loops() if any(_works(code[at]) for at in each.hot)]
     inner = [each for each in working
@@ -305,5 +305,6 @@ def described(found: Sequence[Purpose]) -> str:
 
 
 _ROLES: tuple[tuple[set[str], str], ...] = (
-    ({"copy"}, "copies"), ({"dot"}, "dots"), ({"arithmetic"}, "arithmetic"), ({"load"}, "loads"), ({"store"}, "stores"),
+    ({"copy"}, "copies"), ({"dot"}, "dots"), ({"arithmetic", "conversion"}, "arithmetic"), ({"load"}, "loads"),
+    ({"store", "copy to global memory"}, "stores"),
 )  # fmt: skip

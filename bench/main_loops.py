@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tileiras
 from bench import dequantised, estimates, gradients, products
-from bench.loop_purposes import Flow, Purpose, purposes, working_loops
+from bench.loop_purposes import Flow, Purpose, described, purposes, working_loops
 from bench.register_uses import register_uses
 from tileiras.codegen import machine_code
 from tileiras.report.machine import with_lines
@@ -101,7 +101,7 @@ def table(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
     for each in found:
         groups.setdefault(f"none: {each.waste}" if each.waste else each.name, []).append(each)
     ordered = sorted(groups.items(), key=lambda item: (item[0].startswith("none"), -len(item[1]), item[0]))
-    lines = [f"**Loop {number}**: {len(found)} instructions, {_cycles(found)} cycles\n",
+    lines = [f"**Loop {number}**, {described(found)}: {len(found)} instructions, {_cycles(found)} cycles\n",
              "| purpose | instructions | cycles | share |", "|---|---|---|---|"]  # fmt: skip
     lines += [f"| {name} | {len(own)} | {_cycles(own)} | {len(own) / len(found):.0%} |" for name, own in ordered]
     wasted = Counter((each.waste, each.instruction.name, each.name or "nothing") for each in found if each.waste)
@@ -109,6 +109,13 @@ def table(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
         items = (f"{count} `{name}` for {whom} ({waste})" for (waste, name, whom), count in sorted(wasted.items()))
         lines.append(f"\nWithout a purpose: {'; '.join(items)}.")
     return "\n".join(lines)
+
+
+def summary(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
+    """The row of a loop in the table of all."""
+    wasted = [each for each in found if each.waste]
+    return (f"| {kernel.title} | {number}: {described(found)} | {len(found)} | {_cycles(found)} | {len(wasted)} |"
+            f" {len(wasted) / len(found):.0%} |")  # fmt: skip
 
 
 def listing(found: Sequence[Purpose]) -> str:
@@ -131,6 +138,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     only = [part for part in options.only.split(",") if part]
     lines: list[str] = []
+    rows = ["| kernel | loop | instructions | cycles | without a purpose | share |", "|---|---|---|---|---|---|"]
     for kernel in KERNELS:
         if only and not any(part in kernel.title for part in only):
             continue
@@ -141,10 +149,12 @@ def main(arguments: Sequence[str] = ()) -> int:
             text = table(kernel, number, found)
             print(text, "", *([listing(found), ""] if options.listing else []), sep="\n", flush=True)
             lines += [text, ""]
+            rows.append(summary(kernel, number, found))
+    print(*rows, sep="\n")
     if options.write is not None:
         page = options.write.read_text(encoding="utf-8")
-        before, rest = page.split(MARKS[0])
-        options.write.write_text(before + "\n".join([MARKS[0], "", *lines]) + MARKS[1] + rest.split(MARKS[1])[1])
+        before, behind = page.partition(MARKS[0])[0], page.partition(MARKS[1])[2]
+        options.write.write_text("\n".join([before + MARKS[0], "", *rows, "", *lines, MARKS[1] + behind]))
     return 0
 
 

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-import tileiras
 from tests.kernels.tileaa import elementwise
 from tests.tileas_stage import ptx
 from tileiras.sim import emulate
@@ -112,45 +111,3 @@ def test_options_flush_and_approximate_the_whole_kernel():
     assert all(word in exact for word in ("add.rn.f32", "sqrt.rn.f32", "div.rn.f32"))
     loose = ptx(text, flush_to_zero=True, approximate=True)
     assert all(word in loose for word in ("add.rn.ftz.f32", "sqrt.approx.ftz.f32", "div.approx.ftz.f32"))
-
-
-MASKED = """cuda_tile.module @m {{
-  entry @k(%p: tile<ptr<i32>>, %first0: tile<i32>, %end0: tile<i32>) {{
-    %first = assume bounded<0, {most}>, %first0 : tile<i32>
-    %end = assume bounded<0, ?>, %end0 : tile<i32>
-    %iota = iota : tile<1024xi32>
-    %f1 = reshape %first : tile<i32> -> tile<1xi32>
-    %f = broadcast %f1 : tile<1xi32> -> tile<1024xi32>
-    %number = addi %f, %iota : tile<1024xi32>
-    %e1 = reshape %end : tile<i32> -> tile<1xi32>
-    %e = broadcast %e1 : tile<1xi32> -> tile<1024xi32>
-    %mask = cmpi {predicate} %{lhs}, %{rhs}, signed : tile<1024xi32> -> tile<1024xi1>
-    %one = constant <i32: 1> : tile<1024xi32>
-    %zero = constant <i32: 0> : tile<1024xi32>
-    %r = select %mask, %one, %zero : tile<1024xi1>, tile<1024xi32>
-    %q1 = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>
-    %qb = broadcast %q1 : tile<1xptr<i32>> -> tile<1024xptr<i32>>
-    %q = offset %qb, %iota : tile<1024xptr<i32>>, tile<1024xi32> -> tile<1024xptr<i32>>
-    %t = store_ptr_tko weak %q, %r : tile<1024xptr<i32>>, tile<1024xi32> -> token
-    return
-  }}
-}}
-"""
-PREDICATES = {"less_than": np.less, "greater_than_or_equal": np.greater_equal, "equal": np.equal}
-
-
-@pytest.mark.parametrize("predicate", PREDICATES)
-@pytest.mark.parametrize("swapped", [False, True])
-def test_masks_compare_constants_of_registers(predicate, swapped):
-    """The number plus a constant is compared without an addition for each register, unless the sum may wrap."""
-    lhs, rhs = ("e", "number") if swapped else ("number", "e")
-    added = []
-    for most in (2**31 - 1024, 2**31 - 1):
-        text = tileiras.compile(MASKED.format(predicate=predicate, lhs=lhs, rhs=rhs, most=most), gpu_name="sm_90").text
-        added.append(len(re.findall(r"\b(?:add|or|sub)\.[sb]32", text)))
-        for first, end in [(0, 0), (0, 1024), (0, 517), (7, 517), (3000, 3001), (2**31 - 1024, 2**31 - 3)]:
-            out = np.full(1024, -1, np.int32)
-            emulate(text, "k", 1, [out, first, end])
-            sides = [first + np.arange(1024, dtype=np.int64), np.full(1024, end)]
-            assert np.array_equal(out, PREDICATES[predicate](*(reversed(sides) if swapped else sides)))
-    assert added[0] + 3 <= added[1]
