@@ -106,8 +106,8 @@ def table(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
     lines += [f"| {name} | {len(own)} | {_cycles(own)} | {len(own) / len(found):.0%} |" for name, own in ordered]
     wasted = Counter((each.waste, each.instruction.name, each.name or "nothing") for each in found if each.waste)
     if wasted:
-        items = (f"{count} `{name}` for {whom} ({waste})" for (waste, name, whom), count in sorted(wasted.items()))
-        lines.append(f"\nWithout a purpose: {'; '.join(items)}.")
+        lines += ["", "| without a purpose | instruction | for | count |", "|---|---|---|---|"]
+        lines += [f"| {waste} | `{name}` | {whom} | {count} |" for (waste, name, whom), count in sorted(wasted.items())]
     return "\n".join(lines)
 
 

@@ -129,18 +129,18 @@ def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:
 
 
 def _sum(op: arith.AddIOp, ranges: RangeAnalysis) -> Range:
-    """A sum; that of a loop's counter and a number, where enough iterations are left, is below the loop's bound."""
+    """A sum; that of a loop's counter and a number, where enough iterations follow, is below the loop's bound."""
     a, b = ranges.range(op.lhs), ranges.range(op.rhs)
-    left = _iterations_left(op)
-    if left is None or b.low != b.high:
-        return Range(a.low + b.low, a.high + b.high)
-    loop, more = left
-    least, end = ranges.range(more).low, ranges.range(loop.upper_bound)
-    known = 0 <= b.low <= least and a.low >= 0 and end.low >= 0
-    return Range(a.low + b.low, min(a.high, end.high - 1 - least) + b.low if known else a.high + b.low)
+    rest = _following_iterations(op)
+    if rest is not None and a.low >= 0:
+        loop, more = rest
+        least, end = ranges.range(more).low, ranges.range(loop.upper_bound)
+        if 0 <= b.low and b.high <= least and end.low >= 0:
+            a = Range(a.low, min(a.high, end.high - 1 - least))
+    return Range(a.low + b.low, a.high + b.high)
 
 
-def _iterations_left(op: arith.AddIOp) -> tuple[scf.ForOp, Value] | None:
+def _following_iterations(op: arith.AddIOp) -> tuple[scf.ForOp, Value] | None:
     """The loop with the counter `op.lhs`, and `%n` of the condition `bound - counter > %n` of the `if` around `op`."""
     branch: Any = op.parent_op
     counter: Any = op.lhs
@@ -151,8 +151,8 @@ def _iterations_left(op: arith.AddIOp) -> tuple[scf.ForOp, Value] | None:
     if not isinstance(test, arith.CmpIOp) or test.predicate.value != "ugt":
         return None
     rest: Any = test.lhs.defining_op
-    found = isinstance(rest, arith.SubIOp) and rest.lhs is loop.upper_bound and rest.rhs is counter
-    return (loop, test.rhs) if found else None
+    is_rest = isinstance(rest, arith.SubIOp) and rest.lhs is loop.upper_bound and rest.rhs is counter
+    return (loop, test.rhs) if is_rest else None
 
 
 def _same(op: Operation, ranges: RangeAnalysis) -> Range:
