@@ -136,7 +136,7 @@ def _sum(op: arith.AddIOp, ranges: RangeAnalysis) -> Range:
         loop, more = rest
         least, end = ranges.range(more).low, ranges.range(loop.upper_bound)
         if 0 <= b.low and b.high <= least and end.low >= 0:
-            a = Range(a.low, min(a.high, end.high - 1 - least))
+            a = Range(a.low, max(a.low, min(a.high, end.high - 1 - least)))
     return Range(a.low + b.low, a.high + b.high)
 
 
