@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras import resources
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.ir import Value
 from tileiras.support.named_tuple import NamedTuple
@@ -22,6 +23,9 @@ from ..emit.types import count_of, element_of
 
 LEAST = 32
 """Elements of a thread, at least, whose selections are worth a branch: it takes about eight instructions."""
+
+BESIDE = 32
+"""Registers beside the tiles of a kernel: with fewer, ptxas spills values that live across the branch."""
 
 
 class Mask(NamedTuple):
@@ -59,7 +63,7 @@ def selected(condition: Value, a: Value, b: Value, lowering: FunctionLowering) -
         return None
     origin, elements = emit.common_origin(condition)
     mask = lowering.masks.get(origin)
-    if mask is None or mask.predicate not in arith.MIRRORED:
+    if mask is None or mask.predicate not in arith.MIRRORED or resources.registers.lacks(lowering.func, BESIDE):
         return None
     mask = mask._replace(
         constants=[mask.constants[n] for n in elements], places=[mask.places[n] for n in elements]

@@ -194,7 +194,10 @@ class TileAddresses:
         return Range(size, size) if isinstance(size, int) else self._lowering.ranges.range(size)
 
     def _bound_type(self, dim: int) -> IntegerType:
-        """The type for differences of sizes and places in the memref along a dimension: i32 if it holds all of them."""
+        """The type for differences of sizes and places in the memref along a dimension: in loops, whose accesses compare
+        them in each iteration, i32 if it holds all of them."""
+        if not self._lowering.counters:
+            return i64
         first, last = self._lowering.ranges.range(self._coords[dim])
         last = last * self.view.traversal_strides[dim] + self.view.shape[dim] - 1
         return i32 if 0 <= first and last <= _MOST and self._size_range(dim).inside(Range(0, _MOST)) else i64
@@ -212,18 +215,17 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            remaining = self._remaining(dim, mixed)
-            return emit.icmp("sgt", remaining, emit.integer(place, remaining.type))
+            type = self._bound_type(dim)
+            return emit.icmp("sgt", self._remaining(dim, mixed, type), emit.integer(place, type))
 
         return self._once(("inside", dim, mixed | place), make)
 
-    def _remaining(self, dim: int, mixed: int) -> Value:
-        """How many places from the thread's own on lie before the memref's end, as i32 or i64; none or less where the
-        tile begins before the memref."""
+    def _remaining(self, dim: int, mixed: int, type: IntegerType) -> Value:
+        """How many places from the thread's own on lie before the memref's end; none or less where the tile begins
+        before the memref."""
         emit = self._emit
 
         def make() -> Value:
-            type = self._bound_type(dim)
             size, index = (self._resized(each, type) for each in (self._sizes[dim], self._index(dim, mixed)))
             remaining = emit.value(emit.sub(emit.value(size, type), index, type), type)
             if self._starts_inside(dim):
@@ -232,7 +234,7 @@ class TileAddresses:
             zero = emit.integer(0, i64)
             return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, remaining)
 
-        return self._once(("left", dim, mixed), make)
+        return self._once(("left", dim, mixed, type), make)
 
     def _resized(self, number: Number, type: IntegerType) -> Number:
         """A number of i64 in a type that holds it."""
@@ -248,11 +250,10 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            remaining = self._remaining(dim, mixed)
-            type: Any = remaining.type
-            remaining = emit.intrinsic("smin", remaining, emit.integer(self.view.shape[dim], type))
-            remaining = emit.intrinsic("smax", remaining, emit.integer(0, type))
-            return emit.value(self._resized(remaining, i32) if type is i64 else remaining)
+            remaining = self._remaining(dim, mixed, i64)
+            remaining = emit.intrinsic("smin", remaining, emit.integer(self.view.shape[dim], i64))
+            remaining = emit.intrinsic("smax", remaining, emit.integer(0, i64))
+            return emit.insert(llvm.TruncOp(remaining, res=i32))
 
         return self._once(("limit", dim, mixed), make)
 
