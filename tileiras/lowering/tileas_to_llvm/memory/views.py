@@ -194,8 +194,8 @@ class TileAddresses:
         return Range(size, size) if isinstance(size, int) else self._lowering.ranges.range(size)
 
     def _bound_type(self, dim: int) -> IntegerType:
-        """The type for differences of sizes and places in the memref along a dimension: in loops, whose accesses compare
-        them in each iteration, i32 if it holds all of them."""
+        """The type for differences of sizes and places in the memref along a dimension: in loops, which compare them in
+        each iteration, i32 if it holds all of them."""
         if not self._lowering.counters:
             return i64
         first, last = self._lowering.ranges.range(self._coords[dim])
