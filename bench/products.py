@@ -217,7 +217,7 @@ def _shape(words: str) -> tuple[int, int, int]:
     return m, n, k
 
 
-def _tile(words: str) -> Tile:
+def tile_of(words: str) -> Tile:
     shape, *hints = words.split("/")
     return Tile(_shape(shape), *map(int, hints))
 
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             for size in options.sizes.split(",") if KINDS[kind].needs <= rates.gpu(gpu).target.number]  # fmt: skip
     for row in rows:
         best: tuple[float, Tile, Taken] | None = None
-        for tile in [_tile(words) for words in options.tiles.split(",") if words] or tiles(row):
+        for tile in [tile_of(words) for words in options.tiles.split(",") if words] or tiles(row):
             result = _timed_in_process(row, tile, value, {"tensor_maps": options.tensor_maps})
             if options.every or result.microseconds is None:
                 print(line(row, tile, result)[0], flush=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.dots import matmul
 from tileiras.analysis.ranges import Range, RangeAnalysis
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.dialects.nv_tileas.bulk_copies import TmaLoadOp
 from tileiras.ir import parse_module
+from tileiras.sim import emulate
 
 BODY = """cuda_tile.module @m {
   entry @k(%n: tile<i32>, %m: tile<i32>) {
@@ -109,3 +114,47 @@ def test_accesses_that_are_surely_inside_are_not_checked(index, promise, checked
     text = VIEW.format(index=index, promise=promise)
     ptx = tileiras.compile(text, gpu_name="sm_90", source_name="kernel.mlir").text
     assert ("setp" in ptx) == checked
+
+
+SIZED = """cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n0: tile<i32>, %k0: tile<i32>) {{
+    %n = assume bounded<0, ?>, %n0 : tile<i32>
+    %k = assume bounded<{low}, {high}>, %k0 : tile<i32>
+    %t = make_tensor_view %p, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %u = make_tensor_view %q, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
+    %v = make_partition_view %t : partition_view<tile=(1024), padding_value = zero, tensor_view<?xf32, strides=[1]>>
+    %w = make_partition_view %u : partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %z = constant <f32: 0.0> : tile<1024xf32>
+    %r = for %i in (%zero to %n0, step %n0) : tile<i32> iter_values(%a = %z) -> (tile<1024xf32>) {{
+    %x, %t0 = load_view_tko weak %v[%k]
+        : partition_view<tile=(1024), padding_value = zero, tensor_view<?xf32, strides=[1]>>, tile<i32>
+        -> tile<1024xf32>, token
+    continue %x : tile<1024xf32>
+    }}
+    %t1 = store_view_tko weak %r, %w[%zero]
+        : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("most, words", [(2**21 - 1, True), (2**21, False)])
+def test_bounds_take_words_where_they_fit(most, words):
+    artifact = tileiras.compile(SIZED.format(low=0, high=most), gpu_name="sm_90", source_name="kernel.mlir")
+    assert ("setp.gt.s64" not in artifact.text) == words
+    source = np.arange(1, 3001, dtype=np.float32)
+    for size, tile in [(3000, 0), (3000, 2), (1500, 1), (1024, 1), (1, 0), (3000, most)]:
+        loaded, expected = np.full(1024, np.nan, np.float32), np.zeros(1024, np.float32)
+        inside = source[1024 * tile : size][:1024]
+        expected[: len(inside)] = inside
+        emulate(artifact.text, "k", 1, [source, loaded, size, tile], metadata=artifact.kernels[0].metadata)
+        np.testing.assert_array_equal(loaded, expected)
+
+
+def test_counter_of_an_iteration_that_is_known_to_follow():
+    module = matmul((64, 64, 64), steps=512).tileas("sm_90", tensor_maps="host", pipeline_strategy="unspecialize")
+    ahead = [op for op in module.walk() if isinstance(op, TmaLoadOp) and isinstance(op.parent_op, scf.IfOp)]
+    ranges = RangeAnalysis()
+    assert max(ranges.range(value).high for op in ahead for value in op.coords) == 511

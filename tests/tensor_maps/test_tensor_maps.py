@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import tileiras
 from tests.agents.running import sites, survives
 from tests.kernels import tensor_maps as kernels
-from tests.kernels.dots import attention_like, matmul
+from tests.kernels.dots import Matmul, attention_like, matmul
 from tests.kernels.reasons import causes
 from tests.kernels.tensor_maps import Arrays
 from tests.machine_code import assemble
@@ -269,3 +270,14 @@ def test_the_description_says_how_maps_are_made():
         "tensor_map element=f16 address=p4 dims=p6,p5 strides=p7 box=64,32 swizzle=128",
         "tensor_map element=f32 address=p8 dims=p10,p9 strides=p11 box=32,64 swizzle=128",
     ]
+
+
+@pytest.mark.parametrize("number", [2**25 - 1, 2**25, 2**26, 2**31 - 4])
+def test_tiles_behind_all_tensors_are_padding(number):
+    parts = Matmul((64, 64, 64), steps=3)
+    far = [f"%far = constant <i32: {number}> : tile<i32>", "%there = addi %i, %far : tile<i32>"]
+    text = parts.text([*far, parts.a.load("a", "%zero, %there"), parts.load_b])
+    kernel = parts.kernel(text, expected=lambda a, b: np.zeros((64, 64)))
+    artifact = compiled(text)
+    assert BOX in artifact.text
+    kernel.emulated(artifact)

@@ -128,6 +128,33 @@ def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:
     return lambda op, ranges: compute(ranges.range(op.lhs), ranges.range(op.rhs))
 
 
+def _sum(op: arith.AddIOp, ranges: RangeAnalysis) -> Range:
+    """A sum; that of a loop's counter and a number, where enough iterations follow, is below the loop's bound."""
+    a, b = ranges.range(op.lhs), ranges.range(op.rhs)
+    rest = _following_iterations(op)
+    if rest is not None and a.low >= 0:
+        loop, more = rest
+        least, end = ranges.range(more).low, ranges.range(loop.upper_bound)
+        if 0 <= b.low and b.high <= least and end.low >= 0:
+            a = Range(a.low, max(a.low, min(a.high, end.high - 1 - least)))
+    return Range(a.low + b.low, a.high + b.high)
+
+
+def _following_iterations(op: arith.AddIOp) -> tuple[scf.ForOp, Value] | None:
+    """The loop with the counter `op.lhs`, and `%n` of the condition `bound - counter > %n` of the `if` around `op`."""
+    branch: Any = op.parent_op
+    counter: Any = op.lhs
+    loop = counter.block.parent_op if isinstance(counter, BlockArgument) and counter.index == 0 else None
+    if not isinstance(loop, scf.ForOp) or not isinstance(branch, scf.IfOp) or branch.regions[0].block is not op.parent:
+        return None
+    test: Any = branch.condition.defining_op
+    if not isinstance(test, arith.CmpIOp) or test.predicate.value != "ugt":
+        return None
+    rest: Any = test.lhs.defining_op
+    is_rest = isinstance(rest, arith.SubIOp) and rest.lhs is loop.upper_bound and rest.rhs is counter
+    return (loop, test.rhs) if is_rest else None
+
+
 def _same(op: Operation, ranges: RangeAnalysis) -> Range:
     return ranges.range(op.operands[0])
 
@@ -208,7 +235,7 @@ def _select(op: arith.SelectOp, ranges: RangeAnalysis) -> Range:
 
 RULES: dict[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
-    arith.AddIOp: _binary(lambda a, b: Range(a.low + b.low, a.high + b.high)),
+    arith.AddIOp: _sum,
     arith.SubIOp: _binary(lambda a, b: Range(a.low - b.high, a.high - b.low)),
     arith.MulIOp: _binary(_product),
     arith.DivSIOp: _binary(_quotient),

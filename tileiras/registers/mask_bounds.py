@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tileiras.ir.pass_manager import PassContext
     from tileiras.targets import Target
 
-_MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
-
 
 class Spread(NamedTuple):
     """A value, and for each of its dimensions the dimension of the mask that it lies on; None: of size one."""
@@ -110,10 +108,10 @@ def _limits(mask: Value) -> Iterator[Limit]:
     """The limits that a mask states, in both directions."""
     source = Spread(mask, tuple(range(mask.type.rank))).source()
     op = source.value.defining_op
-    if isinstance(op, arith.CmpIOp) and op.predicate.value in _MIRRORED:
+    if isinstance(op, arith.CmpIOp) and op.predicate.value in arith.MIRRORED:
         lhs, rhs = (Spread(value, source.dims).source() for value in (op.lhs, op.rhs))
         yield Limit(lhs, op.predicate.value, rhs)
-        yield Limit(rhs, _MIRRORED[op.predicate.value], lhs)
+        yield Limit(rhs, arith.MIRRORED[op.predicate.value], lhs)
 
 
 def _join(op: arith.AndIOp, ranges: RangeAnalysis) -> bool:

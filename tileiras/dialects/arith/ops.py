@@ -55,6 +55,10 @@ class CmpIPredicateAttr(EnumAttr, name="arith.cmpi_predicate"):
     cases = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
 
 
+MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
+"""Signed predicate -> that of the same comparison with its operands exchanged."""
+
+
 class CmpFPredicateAttr(EnumAttr, name="arith.cmpf_predicate"):
     cases = {"false": 0, "oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7,
              "ueq": 8, "ugt": 9, "uge": 10, "ult": 11, "ule": 12, "une": 13, "uno": 14, "true": 15}  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
+from tileiras.analysis.ranges import whole
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -19,6 +20,7 @@ from tileiras.ir import (
     Operation,
     UnitAttr,
     Value,
+    VectorType,
     element_type_of,
     i1,
     i64,
@@ -27,7 +29,7 @@ from tileiras.lowering.arith_expand import RANGES
 
 from ..emit.function import FunctionLowering
 from ..emit.types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
-from . import byte_words
+from . import byte_words, masks
 from .conversions import to_f32
 
 if TYPE_CHECKING:
@@ -192,7 +194,12 @@ def cmpi(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) ->
     decided = lowering.ranges.decided(op.predicate.value, op.lhs, op.rhs)
     if decided is not None:
         return lowering.emit.integer(int(decided), vector_of(i1, count_of(a.type)))
-    return lowering.emit.icmp(op.predicate.value, a, b)
+    predicate = op.predicate.value
+    if predicate[0] != "u" and min(lowering.ranges.range(value).low for value in (op.lhs, op.rhs)) >= 0:
+        for one, other, compared in ((a, b, predicate), (b, a, arith.MIRRORED.get(predicate, predicate))):
+            if (result := masks.compared(compared, one, other, lowering)) is not None:
+                return result
+    return lowering.emit.icmp(predicate, a, b)
 
 
 def cmpf(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -214,6 +221,8 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
     condition, *values = args
     if count_of(condition.type) > 1:
         condition, *values = lowering.matched(args)
+        if (result := masks.selected(condition, *values, lowering)) is not None:
+            return result
     else:
         values = lowering.matched(values)
     return lowering.emit.select(condition, *values)
@@ -231,7 +240,18 @@ def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering)
     return args[0]
 
 
-addi = _overflowing(arith.AddIOp)
+def addi(op: arith.AddIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """A sum; that of places and one number, unless it may wrap, is of places again."""
+    emit = lowering.emit
+    a, b = lowering.matched(args)
+    result = emit.insert(arith.AddIOp(a, b, overflowFlags=op.overflowFlags))
+    if isinstance(a.type, VectorType):
+        lhs, rhs = lowering.ranges.range(op.lhs), lowering.ranges.range(op.rhs)
+        if lhs.low >= 0 and rhs.low >= 0 and lhs.high + rhs.high <= whole(op.lhs.type).high:
+            emit.places_from(result, a, b)
+    return result
+
+
 subi = _overflowing(arith.SubIOp)
 muli = _overflowing(arith.MulIOp)
 shli = _shift(arith.ShLIOp)

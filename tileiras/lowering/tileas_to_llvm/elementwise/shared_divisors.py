@@ -18,12 +18,12 @@ only, so that n s - v 2^(47 + |e|) is 0 exactly for multiples, and NaN where n s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tileiras.dialects import llvm, math, nvvm
-from tileiras.ir import DenseArrayAttr, Operation, UnitAttr, Value, f16, f32, i1, i16, i32
+from tileiras.ir import Operation, UnitAttr, Value, f16, f32, i1, i16, i32
 
-from ..emit.control_flow import handed_on
+from ..emit.control_flow import unless
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, element_of, vector_of
 
@@ -34,9 +34,6 @@ LARGEST = 60
 """The exponent of divisors, at most; at least its negative."""
 LOST = 149 - 102
 """Halvings after which a number keeps its bits only if it is a multiple of 2^-102."""
-
-LIKELY = 2000
-"""The weight of a likely branch to 1 of the other, as LLVM has it for `llvm.expect`."""
 
 
 class _Divisors:
@@ -142,23 +139,7 @@ def _quotients(
     quotient = _fma(lowering, rest, _negated(lowering, reciprocal), estimate)
     for place in dict.fromkeys(places):
         exact = emit.insert(llvm.AndOp(exact, emit.extract(once.moderate, place)))
-    return _unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
-
-
-def _unless(condition: Value, value: Value, other: Callable[[], Value], lowering: FunctionLowering) -> Value:
-    """`value` where the condition holds, else the result of `other()`, which is emitted in a separate block."""
-    emit = lowering.emit
-    parts = handed_on([value], lowering)
-    before = emit.block
-    apart = lowering.new_block()
-    join = lowering.new_block([part.type for part in parts], before)
-    # LLVM would otherwise execute both sides and select.
-    weights = DenseArrayAttr(i32, (LIKELY, 1))
-    emit.insert(llvm.CondBrOp(condition, list(parts), [], trueDest=join, falseDest=apart, branch_weights=weights))
-    emit.block = apart
-    emit.insert(llvm.BrOp(handed_on([other()], lowering), dest=join))
-    emit.block = join
-    return emit.build(join.arguments) if len(parts) > 1 else join.arguments[0]
+    return unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
 
 
 def _any_bits(values: Value, lowering: FunctionLowering) -> Value:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tileiras.dialects import llvm
+from tileiras.dialects.arith import AddIOp
 from tileiras.dialects.vector import ExtractOp, InsertOp, ShuffleOp
 from tileiras.ir import (
     UNKNOWN_LOC,
@@ -36,6 +37,7 @@ from tileiras.ir import (
     VectorType,
     i32,
 )
+from tileiras.support.named_tuple import NamedTuple
 
 from .types import count_of, element_of, vector_of
 
@@ -43,7 +45,14 @@ Number = Value | int
 
 Spans = Sequence[tuple[int, int]]
 """Of each element the least and the greatest number."""
-"""For each element the least and the greatest number."""
+
+
+class Places(NamedTuple):
+    """Elements of a vector as one number, zero if None, plus a constant for each."""
+
+    first: Value | None
+    constants: Sequence[int]
+
 
 class FragmentBuilder:
     """Inserts into `block`, with `location` on every operation.
@@ -222,6 +231,14 @@ class FragmentBuilder:
         elements = self._elements.get(value)
         return [(value, p) for p in positions] if elements is None else [elements[p] for p in positions]
 
+    def common_origin(self, vector: Value) -> tuple[Value, list[int]]:
+        """A value that has all elements of the vector, and their positions in it: the vector itself, if not another."""
+        origins = self._origins(vector, range(count_of(vector.type)))
+        first = origins[0][0]
+        if any(value is not first for value, _ in origins):
+            return vector, list(range(len(origins)))
+        return first, [position for _, position in origins]
+
     def distinct(self, vector: Value) -> tuple[Value, list[int]]:
         """The elements of different origins, as one value, and the place of each element among them."""
         origins = self._origins(vector, range(count_of(vector.type)))
@@ -273,6 +290,27 @@ class FragmentBuilder:
         """The common number of two sums, and the spans of each one's addends."""
         mine, its = self._spans.get(a), self._spans.get(b)
         return None if mine is None or its is None or mine[0] is not its[0] else (*mine, its[1])
+
+    def places(self, value: Value) -> Places | None:
+        """The value as a number plus a constant for each element, if it is known to be one."""
+        if value in self._spans:
+            first, spans = self._spans[value]
+            return Places(first, [low for low, _ in spans]) if all(low == high for low, high in spans) else None
+        patterns = self._patterns.get(value)
+        return None if patterns is None else Places(None, patterns)
+
+    def places_from(self, total: Value, a: Value, b: Value) -> None:
+        """Record the places of a sum that does not wrap, if an addend has places and the other one is one number."""
+        for number, other in ((self.repeated(a), self.places(b)), (self.repeated(b), self.places(a))):
+            if number is not None and other is not None:
+                first = number if other.first is None else self.insert(AddIOp(number, other.first))
+                self.has_spans(total, first, [(constant, constant) for constant in other.constants])
+                return
+
+    def repeated(self, vector: Value) -> Value | None:
+        """The number that each element is known to be."""
+        origins = self._elements.get(vector)
+        return self.extract(*origins[0]) if origins and origins.count(origins[0]) == len(origins) else None
 
     def extract(self, vector: Value, position: int) -> Value:
         return self.shuffle(vector, (position,))

@@ -8,7 +8,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tileiras
@@ -17,11 +17,14 @@ from tileiras.dialects import llvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.thread import THREAD
-from tileiras.ir import Block, Type, Value
+from tileiras.ir import Block, DenseArrayAttr, Type, Value, i32
 
 from .function import FunctionLowering
 from .kernel_signature import has_no_value
 from .types import bit_width, count_of, element_of, fragment_type
+
+LIKELY = 2000
+"""The weight of a likely branch to 1 of the other, as LLVM has it for `llvm.expect`."""
 
 
 def _parts(type: Type, lowering: FunctionLowering) -> list[Any]:
@@ -60,6 +63,22 @@ def _branch(target: Block, values: Sequence[Value], lowering: FunctionLowering) 
 
 def _conditional(condition: Value, yes: Block, no: Block, lowering: FunctionLowering) -> None:
     lowering.emit.insert(llvm.CondBrOp(condition, [], [], trueDest=yes, falseDest=no))
+
+
+def unless(condition: Value, value: Value, other: Callable[[], Value], lowering: FunctionLowering) -> Value:
+    """`value` where the condition holds, else the result of `other()`, which is emitted in a separate block."""
+    emit = lowering.emit
+    parts = handed_on([value], lowering)
+    before = emit.block
+    apart = lowering.new_block()
+    join = lowering.new_block([part.type for part in parts], before)
+    # LLVM would otherwise execute both sides and select.
+    weights = DenseArrayAttr(i32, (LIKELY, 1))
+    emit.insert(llvm.CondBrOp(condition, list(parts), [], trueDest=join, falseDest=apart, branch_weights=weights))
+    emit.block = apart
+    emit.insert(llvm.BrOp(handed_on([other()], lowering), dest=join))
+    emit.block = join
+    return emit.build(join.arguments) if len(parts) > 1 else join.arguments[0]
 
 
 def _body(block: Block, lowering: FunctionLowering) -> Any:

@@ -42,6 +42,7 @@ from .types import count_of, scalar_type, vector_of
 
 if TYPE_CHECKING:
     from ..elementwise.float_relations import FloatRelations
+    from ..elementwise.masks import Mask
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
@@ -109,6 +110,8 @@ class FunctionLowering:
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
         self.relations: FloatRelations | None = None
+        self.masks: dict[Value, Mask] = {}
+        """Results of comparisons of numbers of elements with limits."""
         """Relations known from comparisons of floats; created with the first of them."""
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}

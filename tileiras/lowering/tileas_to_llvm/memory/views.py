@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tileiras.analysis.ranges import Range
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, FloatType, IntegerType, Operation, Value, VerifyError, i32, i64
@@ -20,6 +21,9 @@ from tileiras.support import gf2
 from ..emit.builder import Number
 from ..emit.function import FunctionLowering
 from ..emit.types import memory_type
+
+_MOST = (1 << 31) - 1
+"""The largest number of i32."""
 
 
 class TileAddresses:
@@ -181,11 +185,22 @@ class TileAddresses:
         return entry
 
     def _fits(self, dim: int) -> bool:
-        ranges = self._lowering.ranges
-        first, last = ranges.range(self._coords[dim])
+        first, last = self._lowering.ranges.range(self._coords[dim])
+        end = last * self.view.traversal_strides[dim] + self.view.shape[dim]
+        return 0 <= first and end <= self._size_range(dim).low
+
+    def _size_range(self, dim: int) -> Range:
         size = self._memref.size(self.view.dim_map[dim])
-        least = size if isinstance(size, int) else ranges.range(size).low
-        return 0 <= first and last * self.view.traversal_strides[dim] + self.view.shape[dim] <= least
+        return Range(size, size) if isinstance(size, int) else self._lowering.ranges.range(size)
+
+    def _bound_type(self, dim: int) -> IntegerType:
+        """The type for differences of sizes and places in the memref along a dimension: in loops, which compare them in
+        each iteration, i32 if it holds all of them."""
+        if not self._lowering.counters:
+            return i64
+        first, last = self._lowering.ranges.range(self._coords[dim])
+        last = last * self.view.traversal_strides[dim] + self.view.shape[dim] - 1
+        return i32 if 0 <= first and last <= _MOST and self._size_range(dim).inside(Range(0, _MOST)) else i64
 
     def mask(self, register: int) -> Value | None:
         """Whether a register's element is inside; None when it surely is."""
@@ -200,24 +215,30 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            return emit.icmp("sgt", self._remaining(dim, mixed), emit.integer(place, i64))
+            type = self._bound_type(dim)
+            return emit.icmp("sgt", self._remaining(dim, mixed, type), emit.integer(place, type))
 
         return self._once(("inside", dim, mixed | place), make)
 
-    def _remaining(self, dim: int, mixed: int) -> Value:
-        """How many places from the thread's own on lie before the memref's end, as i64; none or less where the tile
-        begins before the memref."""
+    def _remaining(self, dim: int, mixed: int, type: IntegerType) -> Value:
+        """How many places from the thread's own on lie before the memref's end; none or less where the tile begins
+        before the memref."""
         emit = self._emit
 
         def make() -> Value:
-            remaining = emit.value(emit.sub(emit.value(self._sizes[dim], i64), self._index(dim, mixed), i64), i64)
+            size, index = (self._resized(each, type) for each in (self._sizes[dim], self._index(dim, mixed)))
+            remaining = emit.value(emit.sub(emit.value(size, type), index, type), type)
             if self._starts_inside(dim):
                 return remaining
             # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
             zero = emit.integer(0, i64)
             return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, remaining)
 
-        return self._once(("left", dim, mixed), make)
+        return self._once(("left", dim, mixed, type), make)
+
+    def _resized(self, number: Number, type: IntegerType) -> Number:
+        """A number of i64 in a type that holds it."""
+        return number if isinstance(number, int) or type is i64 else self._emit.insert(llvm.TruncOp(number, res=type))
 
     def _starts_inside(self, dim: int) -> bool:
         """Whether the tile is known not to begin before the memref along a dimension."""
@@ -229,7 +250,8 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            remaining = emit.intrinsic("smin", self._remaining(dim, mixed), emit.integer(self.view.shape[dim], i64))
+            remaining = self._remaining(dim, mixed, i64)
+            remaining = emit.intrinsic("smin", remaining, emit.integer(self.view.shape[dim], i64))
             remaining = emit.intrinsic("smax", remaining, emit.integer(0, i64))
             return emit.insert(llvm.TruncOp(remaining, res=i32))
 

@@ -186,15 +186,18 @@ def _boxes(op: BoxCopy, tile: TensorType, parts: int = 1) -> TensorBoxes:
 
 
 def _corners(op: BoxCopy, lowering: FunctionLowering) -> list[Number]:
-    """The tile's first element along each of its dimensions, as i64 where i32 might not hold it."""
+    """The tile's first element along each of its dimensions, as i64 where i32 might not hold it.  A tile's number that
+    is not negative is cut off first: i32 holds 2**31 and more as negative numbers, outside of every tensor."""
     emit, view = lowering.emit, op.desc.type.view
     corners: list[Number] = []
     for coordinate, step, extent in zip(op.coords, view.traversal_strides, view.shape):
         low, high = lowering.ranges.range(coordinate)
         value = lowering.value(coordinate)
-        if -_LAST <= low * step and high * step + extent <= _LAST:
+        if -_LAST <= low * step and high * step + extent - 1 <= _LAST:
             narrow = value if value.type is i32 else emit.insert(llvm.TruncOp(value, res=i32))
             corners.append(emit.mul(narrow, step))
+        elif low >= 0 and value.type is i32 and step + extent <= _LAST:
+            corners.append(emit.mul(emit.intrinsic("umin", value, emit.integer(-(-(_LAST + 1) // step))), step))
         else:
             corners.append(emit.mul(emit.sext(value, i64), step, i64))
     return corners
