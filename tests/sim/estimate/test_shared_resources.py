@@ -3,7 +3,7 @@
 import pytest
 
 from tileiras.sim.estimate import units
-from tileiras.sim.estimate.units import BURST, L2_PORT, Chip, Multiprocessor, Shares
+from tileiras.sim.estimate.units import BURST, Chip, Multiprocessor, Shares
 from tileiras.targets.rates import gpu, names
 
 H200 = gpu("H200")
