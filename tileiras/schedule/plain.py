@@ -379,7 +379,7 @@ class _Scheduler:
             depth = depth_of_copies(loop, staged, self._target, self._func.kernel_spec.num_warps, in_flight)
             if depth is not None:
                 beside = around + ring_bytes(loop) + self._beside_pipes(loop, staged)
-                most = min(fitting, MAX_STAGES, depth.stages, trip_count(loop) or MAX_STAGES)
+                most = min(fitting, depth.stages)
                 number = self._stages_beside_as_many_ctas(number, most, staged, beside, LEAST_CTAS)
                 most_stages, cause = max(most_stages, number), depth.reason(number)
                 in_flight = in_flight and number >= depth.stages

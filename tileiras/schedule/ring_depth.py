@@ -19,8 +19,10 @@ from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .cost_model import loop_cost, stages
+from .induction_variable import trip_count
 from .resource_table import Unit, resources
 from .staging import StagedLoad
+from .strategy import MAX_STAGES
 from .tensor_boxes import comes_in_boxes
 
 LEAST_CTAS = 2
@@ -63,4 +65,4 @@ def depth_of_copies(
         return None
     latency = UNDER_LOAD * table.latency["dram"] + (table.latency["tma"] if any(map(comes_in_boxes, staged)) else 0.0)
     wanted = stages(latency + copies, copies if in_flight else computes, copies)
-    return Depth(wanted, round(copies), round(computes))
+    return Depth(min(wanted, MAX_STAGES, trip_count(loop) or MAX_STAGES), round(copies), round(computes))
