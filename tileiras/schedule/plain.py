@@ -359,7 +359,8 @@ class _Scheduler:
         if in_flight and stores:
             fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
         # Beside stored operands of warpgroups that memory is left to another CTA, whose threads compute under its dots.
-        alone = not stores or not any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        of_warpgroups = any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        alone = not stores or not of_warpgroups
         if in_flight and alone and not self._stages:
             trips = trip_count(loop)
             most_stages = most_stages + 1 if trips is None else min(most_stages + 1, trips)
@@ -382,7 +383,8 @@ class _Scheduler:
                 most = min(fitting, depth.stages)
                 number = self._stages_beside_as_many_ctas(number, most, staged, beside, LEAST_CTAS)
                 most_stages, cause = max(most_stages, number), depth.reason(number)
-                in_flight = in_flight and number >= depth.stages
+                # Tensor cores free the stages of dots into tensor memory themselves.
+                in_flight = in_flight and (number >= depth.stages or not of_warpgroups)
         if in_flight and number >= STAGES_IN_FLIGHT:
             loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
         if number < most_stages:
