@@ -64,5 +64,5 @@ def depth_of_copies(
     if copies <= computes:
         return None
     latency = UNDER_LOAD * table.latency["dram"] + (table.latency["tma"] if any(map(comes_in_boxes, staged)) else 0.0)
-    needed = stages(latency + copies, copies if in_flight else computes, copies)
-    return Depth(min(needed, MAX_STAGES, trip_count(loop) or MAX_STAGES), round(copies), round(computes))
+    enough = stages(latency + copies, copies if in_flight else computes, copies)
+    return Depth(min(enough, MAX_STAGES, trip_count(loop) or MAX_STAGES), round(copies), round(computes))
