@@ -44,8 +44,9 @@ class Depth(NamedTuple):
 
     def reason(self, stages: int) -> Reason:
         """Why the loop has a number of stages, for a remark."""
-        code = "loops.covers-latency" if stages >= self.stages else "loops.keeps-ctas"
-        return Reason(code, copies=self.copies, computes=self.computes, wanted=self.stages)
+        if stages >= self.stages:
+            return Reason("loops.covers-latency", copies=self.copies, computes=self.computes, wanted=self.stages)
+        return Reason("loops.keeps-ctas", copies=self.copies, computes=self.computes, wanted=self.stages)
 
 
 def depth_of_copies(
