@@ -44,7 +44,7 @@ ROWS: dict[str, Row] = {
     ),
     "loops.keeps-ctas": Row(
         "an iteration copies for {copies} cycles at least and computes for {computes}; {wanted} stages would cover the "
-        "latency of memory, but leave an SM one CTA, so that dots are waited for in their iteration",
+        "latency of memory, but an SM would hold one CTA",
         "smaller tiles",
     ),
     "loops.no-async-copy": Row("{target} has no asynchronous copy", "compile for sm_80 or newer"),
