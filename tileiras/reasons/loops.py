@@ -38,6 +38,15 @@ ROWS: dict[str, Row] = {
     "loops.at-most-once": Row("it has at most one iteration"),
     "loops.no-shared-memory": Row("no shared memory is left", _MEMORY),
     "loops.stages-do-not-fit": Row("{wanted} stages do not fit into shared memory", _MEMORY),
+    "loops.covers-latency": Row(
+        "an iteration copies for {copies} cycles at least and computes for {computes}, and {wanted} stages cover the "
+        "latency of memory"
+    ),
+    "loops.keeps-ctas": Row(
+        "an iteration copies for {copies} cycles at least and computes for {computes}; {wanted} stages would cover the "
+        "latency of memory, but an SM would hold one CTA",
+        "smaller tiles",
+    ),
     "loops.no-async-copy": Row("{target} has no asynchronous copy", "compile for sm_80 or newer"),
     "loops.inner-loop": Row("it contains a loop", "unroll the inner loop, or pipeline that one"),
     "loops.table-too-large": Row(

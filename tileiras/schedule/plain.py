@@ -30,6 +30,8 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import LEAST_RESERVE, threads_of
 from tileiras.resources.registers import registers_behind, words
 from tileiras.resources.shared_memory import (
+    MBARRIER_BYTES,
+    bytes_in_use,
     pipe_mbarrier_bytes,
     ring_bytes,
     scratch_before,
@@ -43,6 +45,7 @@ from tileiras.targets.sm import WARPGROUP
 from .induction_variable import can_look_ahead, trip_count
 from .materialize.register_prefetch import prefetched_loads
 from .remarks import ScheduleRemarks
+from .ring_depth import LEAST_CTAS, depth_of_copies
 from .single_buffer import turns_of, turns_of_threads
 from .staging import StagedLoad, staged_load
 from .strategy import MAX_STAGES, Loads, Strategy
@@ -356,7 +359,8 @@ class _Scheduler:
         if in_flight and stores:
             fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
         # Beside stored operands of warpgroups that memory is left to another CTA, whose threads compute under its dots.
-        alone = not stores or not any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        of_warpgroups = any(is_of_warpgroups(op) for op in loop.body.block.operations)
+        alone = not stores or not of_warpgroups
         if in_flight and alone and not self._stages:
             trips = trip_count(loop)
             most_stages = most_stages + 1 if trips is None else min(most_stages + 1, trips)
@@ -371,30 +375,50 @@ class _Scheduler:
             most = min(fitting, MAX_STAGES, trip_count(loop) or MAX_STAGES)
             number = self._stages_beside_as_many_ctas(number, most, staged, beside)
             most_stages = max(most_stages, number)
+        cause = None
+        if in_place and not stores and self._may_have_more(staged):
+            depth = depth_of_copies(loop, staged, self._target, self._func.kernel_spec.num_warps, in_flight)
+            if depth is not None:
+                beside = around + ring_bytes(loop) + self._beside_pipes(loop, staged)
+                most = min(fitting, depth.stages)
+                number = self._stages_beside_as_many_ctas(number, most, staged, beside, LEAST_CTAS)
+                most_stages, cause = max(most_stages, number), depth.reason(number)
+                # Tensor cores free the stages of dots into tensor memory themselves.
+                in_flight = in_flight and (number >= depth.stages or not of_warpgroups)
         if in_flight and number >= STAGES_IN_FLIGHT:
             loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
         if number < most_stages:
             self._say(loop, Reason("loops.fewer-stages", stages=number, wanted=most_stages, cause=no_room))
         if self._remarks is not None:
-            self._remarks.pipelined(loop, staged, number, most_stages, atom)
+            self._remarks.pipelined(loop, staged, number, most_stages, atom, cause)
         self._rings[loop] = number * sum(s.stage_bytes for s in staged)
         self._schedule(loop, tileas.PLAIN, number, [each.load for each in staged])
         return True
+
+    def _beside_pipes(self, loop: scf.ForOp, staged: list[StagedLoad]) -> int:
+        """Bytes beside the pipe that a ring may become: it lives as long as the kernel, beside exchanges after the
+        loop."""
+        replaced_ops, budget = _replaced(staged), shared_budget(self._func, self._target)
+        anywhere = bytes_in_use(self._func.body.blocks[0], budget, replaced_ops)
+        return max(scratch_beside(loop, replaced_ops), anywhere) + MBARRIER_BYTES
 
     def _may_have_more(self, staged: list[StagedLoad]) -> bool:
         """Whether neither the number of stages nor the latency of a load is given."""
         return not self._stages and not any(aa.LATENCY in each.load.attributes for each in staged)
 
-    def _stages_beside_as_many_ctas(self, number: int, most: int, staged: list[StagedLoad], beside: int) -> int:
-        """As many stages, from a number on, as shared memory allows with the same number of CTAs on an SM. Rows that
-        threads gather lie anywhere: they come from DRAM, whose latency is that of several steps of dots that nothing
-        waits for."""
+    def _stages_beside_as_many_ctas(
+        self, number: int, most: int, staged: list[StagedLoad], beside: int, enough: int | None = None
+    ) -> int:
+        """As many stages, from a number on, as shared memory allows with the same number of CTAs on an SM, or with
+        `enough`. Rows that threads gather lie anywhere: they come from DRAM, whose latency is that of several steps of
+        dots that nothing waits for."""
         stage = sum(each.stage_bytes for each in staged)
 
         def ctas(stages: int) -> int:
             return self._target.shared_per_sm // (stages * stage + beside + self._target.shared_reserved)
 
-        while number < most and ctas(number + 1) == ctas(number):
+        least_ctas = ctas(number) if enough is None else enough
+        while number < most and ctas(number + 1) >= least_ctas:
             number += 1
         return number
 

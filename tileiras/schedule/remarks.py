@@ -64,11 +64,13 @@ class ScheduleRemarks:
         self._emit(result, loop.location, Loads=len(loads), Buffers="registers")
 
     def pipelined(
-        self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, most_stages: int, atom: CopyAtom
-    ) -> None:
+        self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, most_stages: int, atom: CopyAtom,
+        cause: Reason | None = None,
+    ) -> None:  # fmt: skip
         """A loop whose loads run `stages - 1` iterations ahead."""
         ring_size = stages * sum(each.stage_bytes for each in staged)
-        cause = Reason("loops.stages-do-not-fit", wanted=most_stages) if stages < most_stages else None
+        if stages < most_stages:
+            cause = Reason("loops.stages-do-not-fit", wanted=most_stages)
         reason = Reason("loops.pipelined", stages=stages, cause=cause)
         self._emit(reason, loop.location, Loads=len(staged), Buffers=f"{ring_size} bytes")
         for each in staged:

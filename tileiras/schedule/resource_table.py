@@ -58,6 +58,8 @@ class Resources(NamedTuple):
     """FLOP per cycle by operand type (`f16`, `tf32`, `f8`, `i8`, `f4`, `f64`) with the widest instruction."""
     mma_sync: Mapping[str, float]
     """The same with mma.sync."""
+    l2_port: float
+    """Bytes per cycle that one SM takes from L2 while others take less than their share."""
     exponential: float
     """The time of an exponential on the MUFU, as a fraction of that of the other functions."""
     latency: Mapping[str, float]
@@ -99,4 +101,5 @@ def _of_product(name: str) -> Resources:
         Unit.L2: gpu.l2_bytes_per_cycle / gpu.sms,
         Unit.DRAM: gpu.dram_bytes_per_cycle / gpu.sms,
     }
-    return Resources(gpu.name, rate, gpu.tensor, gpu.mma_sync, gpu.lanes["mufu"] / gpu.lanes["ex2"], gpu.latency)
+    port, exponential = gpu.bytes_per_cycle["l2"], gpu.lanes["mufu"] / gpu.lanes["ex2"]
+    return Resources(gpu.name, rate, gpu.tensor, gpu.mma_sync, port, exponential, gpu.latency)

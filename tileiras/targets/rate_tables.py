@@ -109,6 +109,9 @@ _GRAPHICS_LSU = Figure(
 _COMMON_BYTES = {
     "shared": Figure(128, 'CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes a cycle', "recalled"),
     "l1": Figure(128, "NVIDIA architecture whitepapers: 128 bytes a cycle of L1", "recalled"),
+    "l2": Figure(
+        64, "NVIDIA A100 architecture whitepaper: 5,120 bytes per cycle in all, 64 per port of a slice", "assumed"
+    ),
     "tma": Figure(128, "the engine writes shared memory through its port: the port's width", "assumed"),
 }
 

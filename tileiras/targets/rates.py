@@ -47,7 +47,8 @@ class Gpu(NamedTuple):
     mma_sync: dict[str, float]
     """The same by mma.sync, which does not reach the peak where there is a wider path."""
     bytes_per_cycle: dict[str, float]
-    """Of an SM: `shared` (the port of shared memory), `l1` (global loads that hit), `tma` (the engine's writes),
+    """Of an SM: `shared` (the port of shared memory), `l1` (global loads that hit), `l2` (all that one SM
+    takes from L2), `tma` (the engine's writes),
     `tensor_memory` (of the chips that have it)."""
     latency: dict[str, float]
     """Cycles: `shared`, `l1`, `l2`, `dram` (a load until its result), `mufu`, `conversion`, `fp64`, `shuffle`,

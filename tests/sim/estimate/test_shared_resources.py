@@ -3,7 +3,7 @@
 import pytest
 
 from tileiras.sim.estimate import units
-from tileiras.sim.estimate.units import BURST, L2_PORT, Chip, Multiprocessor, Shares
+from tileiras.sim.estimate.units import BURST, Chip, Multiprocessor, Shares
 from tileiras.targets.rates import gpu, names
 
 H200 = gpu("H200")
@@ -36,7 +36,7 @@ def test_one_sm_of_a_cluster_may_fetch_for_all():
 
 def test_an_sm_does_not_exceed_its_port():
     size = 256 * 4096
-    assert transferred(cluster(8, l2=60.0), [256] + [0] * 7) >= size / L2_PORT
+    assert transferred(cluster(8, l2=60.0), [256] + [0] * 7) >= size / H200.bytes_per_cycle["l2"]
 
 
 @pytest.mark.parametrize("missing, rate", [(0.0, 32.0), (1.0, 16.0)])

@@ -41,7 +41,7 @@ from tileiras.sim.estimate.result import Estimate, Link, Occupied, Stall, Steady
 from tileiras.sim.estimate.runs import Run, Sample
 from tileiras.sim.estimate.sampling import Sampled
 from tileiras.sim.estimate.traffic import Cache, traffic
-from tileiras.sim.estimate.units import L1_AND_SHARED, L2_PORT, TITLES, Shares
+from tileiras.sim.estimate.units import L1_AND_SHARED, TITLES, Shares
 from tileiras.sim.memory import Journal
 from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
@@ -116,7 +116,7 @@ class Model:
 
     def shares(self, active: int) -> Shares:
         """Bandwidth of L2 and DRAM for each of `active` SMs on average; one may use more while others use less."""
-        l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
+        l2 = min(self.gpu.bytes_per_cycle["l2"], self.gpu.l2_bytes_per_cycle / active)
         dram = min(l2, self.gpu.dram_bytes_per_cycle / active)
         return Shares(l2, dram, self.moved.dram_bytes, self.moved.miss, self.moved.displacing)
 

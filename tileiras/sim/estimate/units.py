@@ -16,9 +16,6 @@ from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
 BIN = 128
 """Cycles of one bin of the histories over time."""
 
-L2_PORT = 64.0
-"""Peak L2 bandwidth of one SM in bytes per cycle (NVIDIA A100 architecture whitepaper: 5,120 bytes per cycle in all,
-64 per port of a slice)."""
 BURST = 512.0
 """Cycles of work by which an SM may be ahead of its share of L2 and DRAM: only the sum of all SMs is limited, and those
 that compute leave their shares to the others. Assumed: half of an iteration of a product's loop."""
@@ -265,7 +262,7 @@ class Multiprocessor:
     def l2_transfer(self, at: float, size: float, missing: float) -> tuple[float, float]:
         """(when L2 and DRAM begin with ``size`` bytes, when they have moved them); ``missing``: share of DRAM."""
         start = max(at, self.l2_port)
-        self.l2_port = end = start + size / min(L2_PORT, self.chip.rates["l2"])
+        self.l2_port = end = start + size / min(self.gpu.bytes_per_cycle["l2"], self.chip.rates["l2"])
         served, busy = self.chip.serve("l2", at, size)
         self.units["l2"].count(max(start, served - size / self.chip.rates["l2"]), size / self.shares.l2)
         end = max(end, served - BURST) + queued(busy)
