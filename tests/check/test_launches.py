@@ -46,6 +46,28 @@ def test_arrays_have_just_the_elements_that_views_cover():
         assert launch.grid[0] == max(1, -(-size // 256)) and launch.grid[1:] == (1, 1)
 
 
+def _numbered(*axes: int) -> str:
+    """Store the numbers of the tile block along some axes at the element that they count."""
+    lines = ["%b0, %b1, %b2 = get_tile_block_id : tile<i32>", "%eight = constant <i32: 8> : tile<i32>"]
+    lines.append("%s0 = constant <i32: 0> : tile<i32>")
+    for number, axis in enumerate(axes):
+        lines.append(f"%m{number} = muli %s{number}, %eight : tile<i32>")
+        lines.append(f"%s{number + 1} = addi %m{number}, %b{axis} : tile<i32>")
+    place = f"%s{len(axes)}"
+    lines.append(f"%at = offset %x, {place} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>")
+    lines.append(f"%t = store_ptr_tko weak %at, {place} : tile<ptr<i32>>, tile<i32> -> token")
+    return module("\n".join(lines), "%x: tile<ptr<i32>>")
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_one_axis_of_the_grid_has_up_to_four_tile_blocks(axis):
+    assert max(each.grid[axis] for each in found(_numbered(axis))[1]) == 4
+
+
+def test_each_axis_of_the_grid_has_three_tile_blocks():
+    assert (np.max([each.grid for each in found(_numbered(0, 1, 2))[1]], axis=0) >= 3).all()
+
+
 def test_values_are_of_every_kind():
     assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
 

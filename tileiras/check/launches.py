@@ -32,7 +32,8 @@ SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
 signed or not."""
-BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
+BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1), (3, 2, 1), (2, 1, 3), (2, 2, 2), (4, 1, 1))
+"""The most tile blocks along each dimension of the grid that the kernel reads, in their order."""
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
 EDGE_LAUNCHES = 48
@@ -238,8 +239,10 @@ def _plan(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = EDG
     lengths = (longest, *TRIPS[:-1]) if trips else (*TRIPS[number:-1], *TRIPS[:number])
     later = [_numbers(facts, 1 + (number + row) % (len(TRIPS) - 2)) for row in range(ROWS)]
     columns = {position for table in facts.tables for position in table.columns.values()}
+    sizes = iter(BLOCKS[number])
+    blocks = tuple(next(sizes) if reads else 1 for reads in facts.axes)
     return Plan(
-        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
+        numbers, VALUES[number], PADDINGS[number], blocks, number + 1, number == 5,  # type: ignore[arg-type]
         lengths=lengths, later=tuple({at: each[at] for at in columns} for each in later if columns),
     )  # fmt: skip
 
