@@ -46,6 +46,19 @@ def test_arrays_have_just_the_elements_that_views_cover():
         assert launch.grid[0] == max(1, -(-size // 256)) and launch.grid[1:] == (1, 1)
 
 
+def test_a_loop_between_two_numbers_has_any_count_of_trips():
+    body = """
+    %one = constant <i32: 1> : tile<i32>
+    %sum = for %i in (%low to %high, step %one) : tile<i32> iter_values(%count = %one) -> (tile<i32>) {
+      %next = addi %count, %i : tile<i32>
+      continue %next : tile<i32>
+    }
+    %t = store_ptr_tko weak %x, %sum : tile<ptr<i32>>, tile<i32> -> token"""
+    text = module(body, "%x: tile<ptr<i32>>, %low: tile<i32>, %high: tile<i32>")
+    verdict = tileiras.check(text, gpu_name="sm_90")
+    assert verdict.status == "right" and verdict.coverage["loop trips"] == (3, 3)
+
+
 def _numbered(*axes: int) -> str:
     """Store the numbers of the tile block along some axes at the element that they count."""
     lines = ["%b0, %b1, %b2 = get_tile_block_id : tile<i32>", "%eight = constant <i32: 8> : tile<i32>"]

@@ -109,11 +109,14 @@ def _cases(op: Operation) -> Iterable[str]:
 
 
 def _may_be_cut(op: Operation) -> bool:
-    """Whether a tile may reach over the edge of its tensor: some size is not known to be a multiple of the tile's."""
+    """Whether a tile may reach over the edge of its tensor: some size is not known to be a multiple of the tile's,
+    which has several elements."""
     view = op.view.type
     tensor = view.tensor_view
     dims = getattr(view, "dim_map", range(len(view.tile_shape)))
-    return any(tensor.shape[dim] < 0 or tensor.shape[dim] % tile for dim, tile in zip(dims, view.tile_shape))
+    return any(
+        tile > 1 and (tensor.shape[dim] < 0 or tensor.shape[dim] % tile) for dim, tile in zip(dims, view.tile_shape)
+    )
 
 
 def _edges(machine: TrackingMachine, op: Operation) -> Iterable[str]:

@@ -22,6 +22,8 @@ two to four stages, and past it."""
 EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (0, 0), (1, 0))
 """Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing; and a tile
 for the longest loops, which a kernel that walks over its tiles would not reach without one."""
+STARTS = (0, 1, 0, 2, 0, 1, 0, 0)
+"""Numbers that loops begin with: below the ends of `TRIPS`, at them, and beyond."""
 ROWS = 2
 """Rows of a table with numbers of their own, besides the first."""
 MOST_TRIPS = 17
@@ -265,6 +267,8 @@ def _numbers(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = 
     for parameter in facts.parameters:
         if parameter.is_threshold:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
+        elif parameter.kind == "scalar" and parameter.starts_loops:
+            numbers[parameter.position] = _within(parameter, STARTS[number])
         elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
         elif parameter.kind == "address":
