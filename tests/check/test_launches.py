@@ -365,3 +365,14 @@ def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     plans = list(launches.ring_plans(product(), code))
     assert {plan.blocks for plan in plans} == {(1, 1, 1), (2, 1, 1), (3, 1, 1), (1, 3, 1)}
     assert all(-(-plan.numbers[2] // 16) >= plan.blocks[0] for plan in plans), "rows for each tile block"
+
+
+def test_values_of_arrays_keep_assertions():
+    body = """
+    %bound = constant <f32: 0.0> : tile<256xf32>
+    %holds = cmpf greater_than ordered %value, %bound : tile<256xf32> -> tile<256xi1>
+    assert %holds, "positive only" : tile<256xi1>
+    %result = sqrt %value rounding<approx> : tile<256xf32>"""
+    verdict = tileiras.check(rows(body, padding="pos_inf"), gpu_name="sm_90")
+    assert verdict.status == "right" and verdict.coverage["operations"][0] == verdict.coverage["operations"][1]
+    assert sum(each.status == "right" for each in verdict.launches) > 4

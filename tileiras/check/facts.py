@@ -75,6 +75,8 @@ class Facts:
     axes: list[bool] = field(default_factory=lambda: [False] * 3)
     """Which dimensions of the grid the kernel reads."""
     reads_grid: bool = False
+    asserts: bool = False
+    """Whether the entry has assertions, which may depend on values in arrays."""
     rounds_floats: bool = False
     """Whether floats become integers, which may be addresses."""
     synchronises: bool = False
@@ -107,6 +109,7 @@ def facts(entry: Operation) -> Facts:
             for number in (position.get(pointer) for scale in op.operands[3:] for pointer in _loaded_from(scale)):
                 if number is not None:
                     parameters[number].scales = True
+        entry_facts.asserts |= op.name == "cuda_tile.assert"
         entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
         if orders(op):
             entry_facts.synchronises = True
