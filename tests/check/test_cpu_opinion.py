@@ -96,7 +96,7 @@ def test_a_race_of_tile_blocks_is_the_programs(monkeypatch, place, status):
     assert tileiras.check(RACE, gpu_name="cpu", launches=[launch], budget=5).status == status
 
 
-def test_a_check_shows_nothing_that_kernels_print(capfd):
+def test_a_check_drops_the_output_of_kernels(capfd):
     text = rows('print_tko "value %f\\n", %value : tile<4xf32> -> token\n    %result = negf %value : tile<4xf32>', 4)
     assert tileiras.check(text, gpu_name="cpu").status == "right"
     assert capfd.readouterr().out == ""
