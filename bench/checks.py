@@ -24,6 +24,7 @@ from bench.processor_time import spent
 from tileiras.check import checker, judging
 from tileiras.diagnostics import CompileError
 from tileiras.stages import units
+from tileiras.targets.cpu import is_cpu
 
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 RATIO, LONGEST, COVERAGE = 25.0, checker.BUDGET, 0.98
@@ -84,7 +85,7 @@ def _work(kernels: Sequence[Kernel], targets: Sequence[str]) -> list[tuple[Kerne
     work = []
     for kernel in kernels:
         names = [units.entry_name(op) for op in units.entries_of(tileiras.parse(kernel.path))]
-        fitting = [target for target in targets if int(target[3:]) >= kernel.lowest]
+        fitting = [target for target in targets if is_cpu(target) or int(target[3:]) >= kernel.lowest]
         work += [(kernel, name, target) for name in names for target in fitting]
     random.Random(0).shuffle(work)
     return work

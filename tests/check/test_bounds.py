@@ -351,3 +351,47 @@ def test_products_that_overflow_in_another_order_are_open():
     assert np.isfinite(low[0]) and low[2] == -np.inf and high[2] == np.inf
     verdict = tileiras.check(text, gpu_name="sm_90")
     assert verdict.status == "right", str(verdict)
+
+
+def pairs(kind: str, combined: str) -> str:
+    """The first of two results of a scan or reduction of pairs (x, x), along rows of 16."""
+    t, order = "tile<16x16xf32>", " reverse=false" if kind == "scan" else ""
+    result = t if kind == "scan" else "tile<16xf32>"
+    wide = "" if kind == "scan" else f"""
+    %column = reshape %p : tile<16xf32> -> tile<16x1xf32>
+    %p_all = broadcast %column : tile<16x1xf32> -> {t}"""
+    return rows(f"""
+    %x2 = reshape %value : tile<256xf32> -> {t}
+    %p, %q = {kind} %x2, %x2 dim=1{order} identities=[1.0 : f32, 0.0 : f32] : {t}, {t}
+        -> {result}, {result} (%a: tile<f32>, %b: tile<f32>, %c: tile<f32>, %d: tile<f32>) {{
+{combined}
+    }}{wide}
+    %result = reshape {"%p" if kind == "scan" else "%p_all"} : {t} -> tile<256xf32>""")
+
+
+COMPLEX = """
+      %e = mulf %a, %b : tile<f32>
+      %f = mulf %c, %d : tile<f32>
+      %g = subf %e, %f : tile<f32>
+      %h = mulf %a, %d : tile<f32>
+      %i = fma %c, %b, %h : tile<f32>
+      yield %g, %i : tile<f32>, tile<f32>"""
+
+
+@pytest.mark.parametrize("kind", ["scan", "reduce"])
+def test_products_of_complex_numbers_have_bounds(kind):
+    x = np.random.default_rng(5).standard_normal(256).astype(np.float32)
+    value, low, high = on_rows(pairs(kind, COMPLEX), x)
+    numbers = x.reshape(16, 16) * (1 + 1j)
+    exact = np.cumprod(numbers, 1) if kind == "scan" else np.prod(numbers, 1, keepdims=True) * np.ones(16)
+    assert ((low <= exact.real.reshape(-1)) & (exact.real.reshape(-1) <= high)).all()
+    assert np.isfinite(low).all() and (high - low <= 1e-3 * np.abs(numbers).clip(1).prod(1).max()).all()
+
+
+def test_reductions_take_their_elements_in_any_order():
+    """Neither the specification nor the vendor's compiler keeps the order of elements; that of a scan is fixed."""
+    recurrence = "%e = fma %a, %d, %b : tile<f32>\n      yield %e, %d : tile<f32>, tile<f32>"
+    x = np.arange(256, dtype=np.float32) % 5 - 2
+    for kind, is_open in (("scan", False), ("reduce", True)):
+        _, low, high = on_rows(pairs(kind, recurrence), x)
+        assert ((low == -np.inf) & (high == np.inf)).any() == is_open, kind

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.checked import rows
 from tileiras.check import checker, judging
 from tileiras.targets.cpu import host
 
@@ -93,3 +94,9 @@ def test_a_race_of_tile_blocks_is_the_programs(monkeypatch, place, status):
     monkeypatch.setattr("tileiras.check.launches.MOST", 0)
     launch = ((2,), [np.full(1, -1, np.int32), np.full(2, -1, np.int32)])
     assert tileiras.check(RACE, gpu_name="cpu", launches=[launch], budget=5).status == status
+
+
+def test_a_check_drops_the_output_of_kernels(capfd):
+    text = rows('print_tko "value %f\\n", %value : tile<4xf32> -> token\n    %result = negf %value : tile<4xf32>', 4)
+    assert tileiras.check(text, gpu_name="cpu").status == "right"
+    assert capfd.readouterr().out == ""

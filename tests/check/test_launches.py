@@ -46,6 +46,41 @@ def test_arrays_have_just_the_elements_that_views_cover():
         assert launch.grid[0] == max(1, -(-size // 256)) and launch.grid[1:] == (1, 1)
 
 
+def test_a_loop_between_two_numbers_has_any_count_of_trips():
+    body = """
+    %one = constant <i32: 1> : tile<i32>
+    %sum = for %i in (%low to %high, step %one) : tile<i32> iter_values(%count = %one) -> (tile<i32>) {
+      %next = addi %count, %i : tile<i32>
+      continue %next : tile<i32>
+    }
+    %t = store_ptr_tko weak %x, %sum : tile<ptr<i32>>, tile<i32> -> token"""
+    text = module(body, "%x: tile<ptr<i32>>, %low: tile<i32>, %high: tile<i32>")
+    verdict = tileiras.check(text, gpu_name="sm_90")
+    assert verdict.status == "right" and verdict.coverage["loop trips"] == (3, 3)
+
+
+def _numbered(*axes: int) -> str:
+    """Store the numbers of the tile block along some axes at the element that they count."""
+    lines = ["%b0, %b1, %b2 = get_tile_block_id : tile<i32>", "%eight = constant <i32: 8> : tile<i32>"]
+    lines.append("%s0 = constant <i32: 0> : tile<i32>")
+    for number, axis in enumerate(axes):
+        lines.append(f"%m{number} = muli %s{number}, %eight : tile<i32>")
+        lines.append(f"%s{number + 1} = addi %m{number}, %b{axis} : tile<i32>")
+    place = f"%s{len(axes)}"
+    lines.append(f"%at = offset %x, {place} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>")
+    lines.append(f"%t = store_ptr_tko weak %at, {place} : tile<ptr<i32>>, tile<i32> -> token")
+    return module("\n".join(lines), "%x: tile<ptr<i32>>")
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_one_axis_of_the_grid_has_up_to_four_tile_blocks(axis):
+    assert max(each.grid[axis] for each in found(_numbered(axis))[1]) == 4
+
+
+def test_each_axis_of_the_grid_has_three_tile_blocks():
+    assert (np.max([each.grid for each in found(_numbered(0, 1, 2))[1]], axis=0) >= 3).all()
+
+
 def test_values_are_of_every_kind():
     assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
 
@@ -330,3 +365,14 @@ def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     plans = list(launches.ring_plans(product(), code))
     assert {plan.blocks for plan in plans} == {(1, 1, 1), (2, 1, 1), (3, 1, 1), (1, 3, 1)}
     assert all(-(-plan.numbers[2] // 16) >= plan.blocks[0] for plan in plans), "rows for each tile block"
+
+
+def test_values_of_arrays_keep_assertions():
+    body = """
+    %bound = constant <f32: 0.0> : tile<256xf32>
+    %holds = cmpf greater_than ordered %value, %bound : tile<256xf32> -> tile<256xi1>
+    assert %holds, "positive only" : tile<256xi1>
+    %result = sqrt %value rounding<approx> : tile<256xf32>"""
+    verdict = tileiras.check(rows(body, padding="pos_inf"), gpu_name="sm_90")
+    assert verdict.status == "right" and verdict.coverage["operations"][0] == verdict.coverage["operations"][1]
+    assert sum(each.status == "right" for each in verdict.launches) > 4

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tileiras
+from tests.kernels.checked import module
 from tileiras.check.tracking import TrackedMemory
 
 
@@ -39,3 +41,13 @@ def test_neighbouring_elements_do_not_conflict():
     """Cells of the race checker may be as small as an element."""
     memory, address = stores([0, 1], [2, 3], [4])
     assert not any(memory.conflicts_at(address + byte) for byte in range(256))
+
+
+@pytest.mark.parametrize("scope, status", [("tl_blk", "fault-of-program"), ("device", "right")])
+def test_updates_within_a_tile_block_order_no_tile_blocks(scope, status):
+    body = f"""
+    %one = constant <i32: 1> : tile<i32>
+    %old, %t = atomic_rmw_tko relaxed {scope} %x, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token"""
+    launch = ((2, 1, 1), [np.zeros(1, np.int32)])
+    text = module(body, "%x: tile<ptr<i32>>")
+    assert tileiras.check(text, gpu_name="sm_90", launches=[launch]).status == status

@@ -338,12 +338,12 @@ def test_each_value_of_a_chain_is_visited_once(first, dims, monkeypatch):
     assert shapes.varies(last) == dims
 
 
-def _chain(step):
+def _chain(step, steps=400):
     """A loaded tile after many steps, each of the tile that the one before gave."""
     lines = [_load("%x0")]
-    for number in range(400):
+    for number in range(steps):
         lines.append(step.format(old=f"%x{number}", new=f"%x{number + 1}", name=f"%y{number}"))
-    lines.append(f"%y = addf %x400, %sum : {TILE}")
+    lines.append(f"%y = addf %x{steps}, %sum : {TILE}")
     return _loop("\n".join(lines), "%y")
 
 
@@ -360,6 +360,17 @@ FIRST_ROW = f"""{{name}} = extract {{old}}[%zero, %zero] : {TILE} -> tile<1x16xf
 @pytest.mark.parametrize("step", [PERMUTE, RESHAPE, REJOIN, FIRST_ROW], ids=["permute", "reshape", "rejoin", "row"])
 def test_renamings_longer_than_the_stack(step, gpu_name):
     assert "fadd" in tileiras.compile(_chain(step), gpu_name=gpu_name, emit="llvm").text
+
+
+SWAP = f"""{{name}}a = extract {{old}}[%zero, %i] : {TILE} -> tile<16x8xf32>
+{{name}}b = extract {{old}}[%zero, %zero] : {TILE} -> tile<16x8xf32>
+{{new}} = cat {{name}}a, {{name}}b dim = 1 : tile<16x8xf32>, tile<16x8xf32> -> {TILE}"""
+
+
+def test_loops_of_many_tiles_stay_loops_on_the_cpu():
+    """Code generation takes time with the square of a block's length, and unrolled loops are one block."""
+    sizes = [len(tileiras.compile(_chain(SWAP, steps), gpu_name="cpu", emit="obj").data) for steps in (40, 160)]
+    assert sizes[1] < 2 * sizes[0]
 
 
 def _row_beside_a_dot(steps):

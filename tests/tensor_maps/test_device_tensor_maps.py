@@ -18,6 +18,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.driver.tileir_pipeline import tileas_passes
 from tileiras.ir import parse_module, print_op
 from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.sim.emulator.errors import EmulationError
 from tileiras.targets import occupancy, target
 
 SEEDS = (None, 0, 1, 2)
@@ -118,6 +119,16 @@ def test_a_slot_is_one_ctas_until_it_gives_it_back():
     # store's own is for the copies that have read the slot, and here all CTAs write the same maps.
     relaxed = code.replace("st.release.gpu", "st.relaxed.gpu")
     assert not survives(relaxed.replace("generic.release.gpu", "generic.release.cta"), judge, SEEDS)
+
+
+def test_a_slot_that_two_ctas_take_is_a_race():
+    """Maps of one launch have equal bytes, but each copy of a map counts; CTAs of one SM begin with the same slot."""
+    artifact = compiled(kernels.matmul())
+    claim = r"(cas\.b32\s+(%r\d+)(?:.*\n)+?\s+setp\.ne\.b32\s+%p\d+, \2), 0;"
+    taken = re.sub(claim, r"\1, 1;", artifact.text, count=1)
+    assert taken != artifact.text
+    with pytest.raises(EmulationError, match="race on .*tensor_maps"):
+        Arrays(130, 64, 32).launch(taken, artifact.kernels[0].metadata, 0)
 
 
 def test_there_are_as_many_slots_as_there_can_be_ctas():

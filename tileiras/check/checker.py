@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tileiras
@@ -127,16 +129,31 @@ def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options
     from tileiras import runtime
 
     artifact = tileiras.compile(source, gpu_name=gpu_name, opt_level=opt_level, entry=name, **options)
-    kernel = artifact.kernels[0].name
+    kernel, prints = artifact.kernels[0].name, (artifact.kernels[0].metadata or {}).get("prints", False)
 
     def run(grid: Sequence[int], arguments: Sequence[Any]) -> str:
         try:
-            runtime.launch(artifact, kernel, grid, arguments)
+            with _without_output() if prints else contextlib.nullcontext():
+                runtime.launch(artifact, kernel, grid, arguments)
         except runtime.cpu.KernelFailure as failure:
             return str(failure)
         return ""
 
     return Image("", kernel, None, run=run)
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """Drop what kernels print, which write to the descriptor."""
+    sys.stdout.flush()
+    saved, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(null)
 
 
 def load(image: str | os.PathLike[str], name: str, metadata: Mapping[str, Any] | None) -> Image:

@@ -104,16 +104,19 @@ def _cases(op: Operation) -> Iterable[str]:
     if op.name in ("cuda_tile.load_ptr_tko", "cuda_tile.store_ptr_tko"):
         return EDGES if op.mask is not None else ()
     if op.name in ("cuda_tile.load_view_tko", "cuda_tile.store_view_tko"):
-        return EDGES if _may_be_cut(op) else ()
+        return _view_cases(op)
     return ()
 
 
-def _may_be_cut(op: Operation) -> bool:
-    """Whether a tile may reach over the edge of its tensor: some size is not known to be a multiple of the tile's."""
+def _view_cases(op: Operation) -> Iterable[str]:
+    """A tile may reach over the edge of its tensor if some size is not known to be a multiple of the tile's, which has
+    several elements, and always does if some size is less than the tile's."""
     view = op.view.type
-    tensor = view.tensor_view
     dims = getattr(view, "dim_map", range(len(view.tile_shape)))
-    return any(tensor.shape[dim] < 0 or tensor.shape[dim] % tile for dim, tile in zip(dims, view.tile_shape))
+    sizes = [(view.tensor_view.shape[dim], tile) for dim, tile in zip(dims, view.tile_shape)]
+    if not any(tile > 1 and (size < 0 or size % tile) for size, tile in sizes):
+        return ()
+    return EDGES[1:] if any(0 <= size < tile for size, tile in sizes) else EDGES
 
 
 def _edges(machine: TrackingMachine, op: Operation) -> Iterable[str]:

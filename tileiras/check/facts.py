@@ -46,6 +46,8 @@ class Parameter:
     without a padding value."""
     counts_trips: bool = False
     """A number, or an array of numbers, that bounds loops."""
+    starts_loops: bool = False
+    """A number that loops begin with, and that ends none."""
     starts_at_zero: bool = False
     """Integers that order tile blocks (counters, locks, flags): their initial value is zero."""
     is_threshold: bool = False
@@ -73,6 +75,8 @@ class Facts:
     axes: list[bool] = field(default_factory=lambda: [False] * 3)
     """Which dimensions of the grid the kernel reads."""
     reads_grid: bool = False
+    asserts: bool = False
+    """Whether the entry has assertions, which may depend on values in arrays."""
     rounds_floats: bool = False
     """Whether floats become integers, which may be addresses."""
     synchronises: bool = False
@@ -105,6 +109,7 @@ def facts(entry: Operation) -> Facts:
             for number in (position.get(pointer) for scale in op.operands[3:] for pointer in _loaded_from(scale)):
                 if number is not None:
                     parameters[number].scales = True
+        entry_facts.asserts |= op.name == "cuda_tile.assert"
         entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
         if orders(op):
             entry_facts.synchronises = True
@@ -251,11 +256,15 @@ def _index_key(index: Value) -> Any:
     return index
 
 
-def _bounds_loop(value: Value, depth: int = 6) -> bool:
+_BOUNDS, _ENDS = slice(3), slice(1, 3)
+"""The operands of a loop: lower bound, upper bound, step; those without the lower bound."""
+
+
+def _bounds_loop(value: Value, operands: slice = _BOUNDS, depth: int = 6) -> bool:
     for user in value.users if depth else ():
-        if user.name == "cuda_tile.for" and value in list(user.operands[:3]):
+        if user.name == "cuda_tile.for" and value in list(user.operands[:3])[operands]:
             return True
-        if user.name in _FLOWS and _bounds_loop(user.results[0], depth - 1):
+        if user.name in _FLOWS and _bounds_loop(user.results[0], operands, depth - 1):
             return True
     return False
 
@@ -269,8 +278,9 @@ def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
         if parameter.kind not in ("scalar", "size"):
             continue
         extent = _compared(argument)
-        parameter.counts_trips |= _bounds_loop(argument)
-        is_place = parameter.counts_trips or _is_compared_with_places(argument)
+        parameter.counts_trips |= _bounds_loop(argument, _ENDS)
+        parameter.starts_loops = not parameter.counts_trips and _bounds_loop(argument)
+        is_place = parameter.counts_trips or parameter.starts_loops or _is_compared_with_places(argument)
         parameter.is_threshold = parameter.kind == "scalar" and extent > 1 and not is_place
         if parameter.kind == "scalar" and (extent > 1 or parameter.counts_trips) and not parameter.is_threshold:
             parameter.kind = "size"

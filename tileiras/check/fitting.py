@@ -191,9 +191,12 @@ def _check_index(machine: _Probe, op: Operation) -> None:
 def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
     """The launch of a plan.  Raises Unfit if no launch fits."""
     limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
+    values_of = [(plan.kind, limit) for limit in limits]
+    if facts.asserts:
+        values_of.append((values.POSITIVE, None))
     problem: Unfit | None = None
-    for limit in limits:
-        trial = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "limit": limit,
+    for kind, limit in values_of:
+        trial = Plan(**{**plan.__dict__, "numbers": dict(plan.numbers), "kind": kind, "limit": limit,
                         "later": tuple(dict(each) for each in plan.later)})  # fmt: skip
         try:
             return _fit(entry, module, facts, trial)
@@ -306,7 +309,7 @@ class _Trial:
     def _guarded(self, parameter: Parameter) -> np.ndarray:
         dtype = values.dtype_in_memory(parameter.element)
         data = np.zeros(GUARD // dtype.itemsize, dtype)
-        is_read = self.facts.rounds_floats or _may_index(parameter.element)
+        is_read = self.facts.rounds_floats or self.facts.asserts or _may_index(parameter.element)
         if is_read and parameter.position not in self.tables:
             data[:FILLED] = self._contents(parameter, FILLED)
         return data

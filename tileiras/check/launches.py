@@ -22,6 +22,8 @@ two to four stages, and past it."""
 EDGES = ((1, 0), (1, 1), (1, -1), (2, 1), (0, 1), (2, 0), (0, 0), (1, 0))
 """Sizes that the grid runs along: a tile, one element more, one less, several, a single element, nothing; and a tile
 for the longest loops, which a kernel that walks over its tiles would not reach without one."""
+STARTS = (0, 1, 0, 2, 0, 1, 0, 0)
+"""Numbers that loops begin with: below the ends of `TRIPS`, at them, and beyond."""
 ROWS = 2
 """Rows of a table with numbers of their own, besides the first."""
 MOST_TRIPS = 17
@@ -32,7 +34,8 @@ SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
 signed or not."""
-BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1))
+BLOCKS = ((3, 2, 1), (2, 3, 1), (2, 2, 2), (4, 1, 1), (3, 2, 1), (2, 1, 3), (2, 2, 2), (4, 1, 1))
+"""The most tile blocks along each dimension of the grid that the kernel reads, in their order."""
 VALUES = (KINDS[0], KINDS[1], KINDS[2], KINDS[0], KINDS[3], KINDS[1], KINDS[0], KINDS[4])
 PADDINGS = (0, 1, 0, 3, 0, 0, 5, 0)
 EDGE_LAUNCHES = 48
@@ -238,8 +241,10 @@ def _plan(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = EDG
     lengths = (longest, *TRIPS[:-1]) if trips else (*TRIPS[number:-1], *TRIPS[:number])
     later = [_numbers(facts, 1 + (number + row) % (len(TRIPS) - 2)) for row in range(ROWS)]
     columns = {position for table in facts.tables for position in table.columns.values()}
+    sizes = iter(BLOCKS[number])
+    blocks = tuple(next(sizes) if reads else 1 for reads in facts.axes)
     return Plan(
-        numbers, VALUES[number], PADDINGS[number], BLOCKS[number % len(BLOCKS)], number + 1, number == 5,
+        numbers, VALUES[number], PADDINGS[number], blocks, number + 1, number == 5,  # type: ignore[arg-type]
         lengths=lengths, later=tuple({at: each[at] for at in columns} for each in later if columns),
     )  # fmt: skip
 
@@ -262,6 +267,8 @@ def _numbers(facts: Facts, number: int, trips: int = 0, edge: tuple[int, int] = 
     for parameter in facts.parameters:
         if parameter.is_threshold:
             numbers[parameter.position] = _within(parameter, _threshold(parameter, number))
+        elif parameter.kind == "scalar" and parameter.starts_loops:
+            numbers[parameter.position] = _within(parameter, STARTS[number])
         elif parameter.kind in ("scalar", "stride"):
             numbers.setdefault(parameter.position, _within(parameter, SCALARS[(number + parameter.position) % 8]))
         elif parameter.kind == "address":

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, Operation, Value
-from tileiras.sim.interpreter.machine import ELEMENTWISE
 from tileiras.sim.interpreter.mma import tf32
-from tileiras.sim.interpreter.reduce import Combiner, combiner
+from tileiras.sim.interpreter.reduce import Combiner, combiner, reduced, scanned
 from tileiras.sim.interpreter.rounding import max_finite
+from tileiras.sim.interpreter.values import elements_of
 
 from .bound_rules import Intervals, Values, rule
 from .bounds import (
     Bounds,
     anything,
     dtype_keyword,
+    is_anything,
     is_exact_sum,
     is_point,
     lowest_bit,
@@ -150,7 +151,6 @@ def product(
 # -- reductions and scans --------------------------------------------------------------------------------------------
 
 _EXACT_FLOAT = {"maxf", "minf", "cmpf", "absf", "negf"}
-_POLYNOMIAL = {"addf", "mulf", "fma"}
 _ASSOCIATIVE = {"addi", "muli", "andi", "ori", "xori", "maxi", "mini", "maxf", "minf"}
 
 
@@ -182,7 +182,7 @@ def combine(machine: TrackingMachine, op: Operation, values: Values, bounds: Int
         return _sum(op, values[0], bounds[0], results[0])
     if alone and body[0] in ("maxf", "minf"):
         return _extremum(op, body[0], bounds[0], values[0], results[0])
-    if all(each is None for each in bounds) and set(body) <= _POLYNOMIAL:
+    if all(each is None for each in bounds) and _is_polynomial(op):
         return _polynomial(machine, op, values, results)
     machine.unruled.add(op.name)
     return tuple(anything(np.shape(each)) for each in results)
@@ -293,17 +293,6 @@ def _extremum(op: Operation, name: str, bounds: Bounds | None, values: Any, resu
     return settle(low, high, result, low == high)
 
 
-def _underflow(op: Operation, values: Values, operations: int, keyword: str) -> np.ndarray:
-    """The largest error of products that are subnormal: half a unit for each operation, times all larger factors."""
-    if "mulf" not in _bodies(op) and "fma" not in _bodies(op):
-        return np.zeros(())
-    semantics = FLOAT_SEMANTICS[keyword]
-    least = np.ldexp(1.0, semantics.smallest_exponent - semantics.mantissa_bits)
-    factors = np.max([np.abs(np.asarray(value).astype(np.float64)) for value in values], axis=0)
-    factors = np.where(np.isnan(factors), 1.0, np.maximum(factors, 1.0))
-    return operations * least * _along(op, np.multiply, factors)
-
-
 def _exceeds(magnitude: np.ndarray, result: Value) -> np.ndarray:
     keyword = dtype_keyword(result.type.element_type)
     if keyword is None:
@@ -311,29 +300,95 @@ def _exceeds(magnitude: np.ndarray, result: Value) -> np.ndarray:
     return ~(np.asarray(magnitude).astype(np.float64) * 1.01 <= max_finite(FLOAT_SEMANTICS[keyword]))
 
 
+_TERMS: dict[str, Callable[..., np.ndarray]] = {
+    "addf": np.add, "subf": np.add, "mulf": np.multiply, "fma": lambda x, y, z: x * y + z, "negf": np.positive,
+}  # fmt: skip
+"""The magnitude of a result, of those of the operands."""
+
+
+def _magnitudes(op: Operation, values: Values, least: float) -> tuple[np.ndarray, ...]:
+    """The polynomial of the magnitudes of elements and constants, each of them `least` if it is less."""
+    block = op.regions[0].block
+
+    def magnitude(value: Any) -> np.ndarray:
+        return np.maximum(np.abs(np.asarray(value).astype(np.float64)), least)
+
+    def combine(running: Sequence[np.ndarray], elements: Sequence[np.ndarray]) -> list[np.ndarray]:
+        sizes = dict(zip(block.arguments, (each for pair in zip(running, elements) for each in pair)))
+        for inner in block.operations:
+            if inner.name == "cuda_tile.constant":
+                sizes[inner.results[0]] = magnitude(elements_of(inner.attributes["value"], ()))
+            elif inner is not block.last:
+                term = _TERMS[inner.name.partition(".")[2]]
+                sizes[inner.results[0]] = term(*(sizes[each] for each in inner.operands))
+        return [np.broadcast_to(sizes[each], np.shape(elements[0])) for each in block.last.operands]
+
+    tiles, axis = [magnitude(value) for value in values], op.attributes["dim"].value
+    if op.name == "cuda_tile.reduce":
+        return reduced(tiles, axis, combine)
+    return scanned(tiles, axis, combine, bool(op.attributes["reverse"].value))
+
+
+def _is_polynomial(op: Operation) -> bool:
+    """Whether a combiner computes a polynomial of its arguments and constants alone."""
+    block = op.regions[0].block
+    inner = {each.results[0] for each in block.operations if each.results} | set(block.arguments)
+    return all(
+        each is block.last or each.name == "cuda_tile.constant" or each.name.partition(".")[2] in _TERMS
+        for each in block.operations
+    ) and all(operand in inner for each in block.operations for operand in each.operands)
+
+
 def _polynomial(
     machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray]
 ) -> tuple[Bounds | None, ...]:
-    """Each result is a polynomial of the elements with coefficients of one: of rounding in every operation it is off by
-    at most as many units, relative to the polynomial of the magnitudes."""
+    """Each result is a polynomial of the elements: of rounding in every operation it is off by at most as many units,
+    relative to the polynomial of the magnitudes, and of subnormal results by as many halves of the least unit, times
+    the factors that follow."""
     operations = len(_bodies(op)) * np.shape(values[0])[op.attributes["dim"].value]
-    *inside, _ = op.regions[0].block.operations
-    if any(inner.name not in ELEMENTWISE for inner in inside):
-        return tuple(anything(np.shape(each)) for each in results)
-    magnitudes = machine.combined(op, [np.abs(value) for value in values])
-    # Another order multiplies other elements with each other: none of its intermediate results is larger than these.
-    largest = machine.combined(op, [np.maximum(np.abs(value), value.dtype.type(1)) for value in values])
+    with np.errstate(all="ignore"):
+        magnitudes, largest = (_magnitudes(op, values, least) for least in (0.0, 1.0))
+    # Another order multiplies other elements with each other: no intermediate result is larger than the largest.
     overflows = np.logical_or.reduce([_exceeds(each, result) for each, result in zip(largest, op.results)])
     intervals: list[Bounds | None] = []
-    for value, magnitude, each in zip(results, magnitudes, op.results):
+    for value, magnitude, factor, each in zip(results, magnitudes, largest, op.results):
         keyword = dtype_keyword(each.type.element_type)
         if keyword is None:
             intervals.append(None)
             continue
+        semantics = FLOAT_SEMANTICS[keyword]
+        least = np.ldexp(1.0, semantics.smallest_exponent - semantics.mantissa_bits)
         with np.errstate(all="ignore"):
-            error = 2.02 * operations * 2.0 ** -precision(keyword) * np.asarray(magnitude).astype(np.float64)
-            error += _underflow(op, values, operations, keyword)
+            error = 2.02 * operations * 2.0 ** -precision(keyword) * magnitude
+            error += operations * least * np.where(np.isnan(factor), 1.0, factor)
         wide = np.asarray(value).astype(np.float64)
         low, high = np.where(overflows, -np.inf, wide - error), np.where(overflows, np.inf, wide + error)
         intervals.append(settle(low, high, value, False))
+    if op.name == "cuda_tile.reduce":
+        return _any_order(machine, op, values, results, intervals)
     return tuple(intervals)
+
+
+def _any_order(
+    machine: TrackingMachine, op: Operation, values: Values, results: Sequence[np.ndarray],
+    intervals: Sequence[Bounds | None],
+) -> tuple[Bounds | None, ...]:  # fmt: skip
+    """The intervals of a reduction; any value for a row that is outside of its interval in another order of elements,
+    where the combiner does not commute."""
+    axis = op.attributes["dim"].value
+    tiles = [np.moveaxis(np.asarray(value), axis, 0) for value in values]
+    steady = np.ones(np.shape(results[0]), bool)
+    with machine.quiet(), np.errstate(all="ignore"):
+        for others in _reductions(tiles, combiner(machine, op)):
+            for other, each, result in zip(others, intervals, results):
+                if each is not None:
+                    wide, is_nan = np.asarray(other).astype(np.float64), (other != other) & (result != result)
+                    steady &= (each.low <= wide) & (wide <= each.high) | is_anything(each) | is_nan
+    if steady.all():
+        return tuple(intervals)
+    machine.unordered.add(op)
+    return tuple(
+        None if each is None else settle(*(np.where(steady, end, far) for end, far in zip(each, (-np.inf, np.inf))),
+                                         result, False)
+        for each, result in zip(intervals, results)
+    )  # fmt: skip

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tileiras.ir import Block, Operation
-from tileiras.sim.interpreter.machine import MEANINGS, Machine, Order, orders
+from tileiras.sim.interpreter.machine import Machine, Order, orders
 from tileiras.sim.memory import Allocation, Memory
 
 from . import (
@@ -214,15 +214,6 @@ class TrackingMachine(Machine):
             yield
         finally:
             self._quiet -= 1
-
-    def combined(self, op: Operation, values: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The results of a reduction or scan for other tiles."""
-        before = [self.values[operand] for operand in op.operands]
-        with self.quiet():
-            self.bind(op.operands, values)
-            results = MEANINGS[op.name](self, op)
-        self.bind(op.operands, before)
-        return results if isinstance(results, tuple) else (results,)
 
     # -- execution ---------------------------------------------------------------------------------------------------
 

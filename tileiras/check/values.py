@@ -14,6 +14,8 @@ from tileiras.sim.interpreter.rounding import FLOAT_DTYPES, max_finite, round_to
 from tileiras.sim.interpreter.values import dtype_of, width_of
 
 KINDS = ("whole", "normal", "special", "cancelling", "extreme")
+POSITIVE = "positive"
+"""Whole numbers from one on, which most assertions of programs admit."""
 
 DISTINCT = -1
 """Value of `limit` for which integers count up, so that the rows that they index are all different."""
@@ -80,6 +82,8 @@ def _integers(element: Any, kind: str, generator: np.random.Generator, limit: in
         return np.arange(_PERIOD).astype(dtype_of(element))
     if limit is not None:
         return generator.integers(0, limit, _PERIOD).astype(dtype_of(element))
+    if kind == POSITIVE:
+        return generator.integers(1, 5, _PERIOD).astype(dtype_of(element))
     low, high = -(1 << width - 1), (1 << width - 1) - 1
     if kind != "extreme":
         return generator.integers(-4, 5, _PERIOD).astype(dtype_of(element))
@@ -94,6 +98,8 @@ def _floats(keyword: str, kind: str, generator: np.random.Generator) -> np.ndarr
         return round_to(np.ldexp(1.0, generator.integers(-2, 3, _PERIOD)), keyword)
     if kind == "whole":
         numbers = generator.integers(-3, 4, _PERIOD).astype(np.float64)
+    elif kind == POSITIVE:
+        numbers = generator.integers(1, 5, _PERIOD).astype(np.float64)
     elif kind == "cancelling":
         numbers = generator.standard_normal(_PERIOD) * np.ldexp(1.0, generator.integers(-4, 5, _PERIOD))
         numbers[1::2] = -numbers[0::2] * (1 + 2.0**-6 * generator.integers(0, 2, _PERIOD // 2))

@@ -20,6 +20,9 @@ OPTIMIZATION = {0: 0, 1: 1, 2: 1, 3: 1}
 fast as those on modules at level 2, in half of the time."""
 CODE_GENERATION = {0: 0, 1: 2}
 """LLVM's level -> that of code generation."""
+LONG = 4000
+"""Lines of a module from which on no loop is unrolled.  Unrolled, the loops over the rows of successive tiles are one
+block, and code generation takes time with the square of a block's length."""
 
 
 def tool_identity(options: StageOptions) -> str:
@@ -78,6 +81,7 @@ def emit(ir: str, triple: str, processor: str, opt_level: int) -> bytes:
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
+        tuning.loop_unrolling = ir.count("\n") < LONG
         builder = llvm.create_pass_builder(machine, tuning)
         passes = builder.getFunctionPassManager()
         try:

@@ -247,8 +247,11 @@ class Machine:
 
 
 def orders(op: Operation) -> bool:
-    """Whether an operation is atomic, or an access with an ordering other than `weak`."""
-    semantics = op.attributes.get("memory_ordering_semantics")
+    """Whether an operation may order tile blocks: it is atomic, or an access with an ordering other than `weak`, and
+    its scope is wider than a tile block."""
+    scope, semantics = (op.attributes.get(name) for name in ("memory_scope", "memory_ordering_semantics"))
+    if scope is not None and scope.value == "tl_blk":
+        return False
     return ".atomic_" in op.name or (semantics is not None and semantics.value != "weak")
 
 

@@ -241,7 +241,8 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             (target,) = resolve(group, item, "global", np.tile(spans[0], 2), _WORD, True, writers, 4)
             values = np.tile(np.concatenate([each.data[each.index] for each in loaded]), 2)
             if group.launch.races is not None:
-                group.launch.races.write(group, item, target, values)
+                # The tile blocks of another launch have other maps in the same place.
+                group.launch.races.write(group, item, target, values, unchanged=True)
             else:
                 target.data[target.index] = values
         if group.launch.races is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CLUSTER_BARRIER = 100
 #: Barrier number of threads that wait for something else than a barrier (see `waits`).
 WAITING = 101
-#: SMs that the blocks of a launch are dealt to in turn, as many as an H100 has.
+#: SMs that the blocks of a launch are dealt to in turn, as many as an H100 has; in a random order, in pairs.
 SMS = 132
 #: Block numbers of waiting threads and of exited threads.
 PARKED = 2**31 - 2
@@ -144,13 +144,14 @@ class WarpGroup:
             "%cluster_nctaid": cluster,
         }
         warps = -(-launch.threads // 32)
+        together = 1 if launch.random is None else 2
         bit = np.uint32(1) << self.lane
         below = bit - np.uint32(1)
         scalars = {
             "%laneid": self.lane,
             "%warpid": self.thread // 32,
             "%nwarpid": warps,
-            "%smid": (ctaid[0] + launch.grid[0] * (ctaid[1] + launch.grid[1] * ctaid[2])) % SMS,
+            "%smid": (ctaid[0] + launch.grid[0] * (ctaid[1] + launch.grid[1] * ctaid[2])) // together % SMS,
             "%nsmid": SMS,
             "%gridid": 1,
             "%lanemask_eq": bit,

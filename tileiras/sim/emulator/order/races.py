@@ -142,9 +142,10 @@ class RaceChecker:
 
     def write(
         self, group: WarpGroup, item: Instruction, access: Access, values: np.ndarray, order: Order = WEAK,
-        generic: bool = True
+        generic: bool = True, unchanged: bool = False
     ) -> None:
-        """Store ``values``, one per element of ``access``, through the generic or the asynchronous proxy."""
+        """Store ``values``, one per element of ``access``, through the generic or the asynchronous proxy; ``unchanged``
+        elements count as written, too."""
         data, index = access.data, access.index
         state, first, count = self._cells(access)
         if state is None:
@@ -152,7 +153,7 @@ class RaceChecker:
             return
         threads = group.numbers if access.threads is None else group.numbers[access.threads]
         values = np.ascontiguousarray(values)
-        changes = differ(data[index], values)
+        changes = differ(data[index], values) | unchanged
         data[index] = values
         if order.strong:
             self.clocks.synchronise(threads.tolist(), self._keys(access, first).tolist(), order, False, True)
