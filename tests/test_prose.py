@@ -196,6 +196,32 @@ def test_ceilings_of_names_follow(participles):
     assert {folder: count for folder, count in counts.items() if NAME_CEILINGS[folder] > count + NAME_SLACK} == {}
 
 
+FUNCTION_CEILING = 299
+"""Functions whose name is one word in -ed, of the package; they may only fall.  Functions are named by imperatives."""
+
+ENDS_IN_ED = frozenset({"feed", "heed", "need", "proceed", "seed", "shared", "speed"})
+"""Imperatives and nouns."""
+
+
+def named_by_participles(tree: ast.Module) -> list[str]:
+    """Names of functions that are one word in -ed, without underscores around them."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    names = (node.name.strip("_") for node in functions)
+    return [name for name in names if name.endswith("ed") and "_" not in name and name not in ENDS_IN_ED]
+
+
+def test_functions_named_by_participles_do_not_spread():
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.glob("tileiras/**/*.py"))
+    count = sum(len(named_by_participles(tree)) for tree in trees)
+    assert FUNCTION_CEILING - 5 <= count <= FUNCTION_CEILING, "see CONTRIBUTING.md, How we write"
+
+
+@pytest.mark.parametrize("text, names", [("def _packed(): pass", ["packed"]), ("def pack(): pass", []),
+                                         ("def need(): pass", []), ("def packed_words(): pass", [])])  # fmt: skip
+def test_the_measure_of_functions(text, names):
+    assert named_by_participles(ast.parse(text)) == names
+
+
 def test_no_name_is_a_pronoun():
     """Nouns name labels, subjects and kinds; fields that are keys of JSON keep their names."""
     assert count_names(frozenset({"what", "which"})) == {"report": 4, "sim": 1}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, stages
-from tileiras.diagnostics import CompileError, Handler, offered, with_lines
+from tileiras.diagnostics import CompileError, Handler, offer, with_lines
 from tileiras.driver.compilation import Artifact, Kernel, compile_with, join, open_source
 from tileiras.options import CompileOptions, lookup, missing_gpu
 from tileiras.stages import StageContext, units
@@ -100,10 +100,10 @@ def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
         yield artifacts
     except CompileError as error:
         if handlers:
-            error.diagnostics = offered(error.diagnostics, handlers)
+            error.diagnostics = offer(error.diagnostics, handlers)
         raise
     for artifact in artifacts if handlers else ():
-        artifact.diagnostics = offered(artifact.diagnostics, handlers)
+        artifact.diagnostics = offer(artifact.diagnostics, handlers)
 
 
 def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> CompileOptions:

@@ -465,7 +465,7 @@ def reported(stage: Stage, context: StageContext) -> Iterator[None]:
     try:
         yield
     except CompileError as error:
-        raise _located(error, context) from None
+        raise _locate(error, context) from None
     # A bug of the compiler is reported to the user as a message about their kernel; TILEIRAS_TRACEBACK keeps the
     # traceback, for developers.
     except Exception as error:
@@ -490,7 +490,7 @@ def _unwritten(error: OSError) -> CompileError:
     return CompileError.at(None, message, ExitCode.USAGE)
 
 
-def _located(error: CompileError, context: StageContext) -> CompileError:
+def _locate(error: CompileError, context: StageContext) -> CompileError:
     """Set the location of diagnostics without one to the unit's, except in errors about unreadable or unwritable
     files (code 1)."""
     for diagnostic in error.diagnostics if error.code != ExitCode.USAGE else ():

@@ -23,7 +23,7 @@ from tileiras.targets.pipe_protocol import (
     TENSOR_MEMORY,
     PipeProtocol,
 )
-from tileiras.targets.requirements import spelled
+from tileiras.targets.requirements import spell
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "agents.md").read_text(encoding="utf-8")
 
@@ -70,7 +70,7 @@ def row(protocol: PipeProtocol) -> str:
         f"`{protocol.producer}`", f"`{protocol.consumer}`",
         arrivals(protocol.full, "W"), f"`{protocol.full_signal}`",
         "2 V" if protocol.is_freed_by_both else arrivals(protocol.empty, "V"), f"`{protocol.empty_signal}`",
-        protocol.fence or "none", spelled(protocol.requires),
+        protocol.fence or "none", spell(protocol.requires),
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 

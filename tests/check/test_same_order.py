@@ -33,7 +33,7 @@ def claims(text: str, first: dict, second: dict, gpus: tuple[str, str] = (GPU, G
     both = [order.of_kernel(image(text, **options).metadata, "k") for options in (first, second)]
     known = [{**options, "gpu_name": gpu} for options, gpu in zip((first, second), gpus)]
     module = tileiras.parse(text)
-    return order.compare(*both, known, order.located(both[0], module, "k", GPU)["sums"])
+    return order.compare(*both, known, order.locate(both[0], module, "k", GPU)["sums"])
 
 
 def executed(text: str, first: dict, second: dict, most: int = 8) -> Executed:
@@ -175,7 +175,7 @@ def test_places_of_a_certificate_move_with_the_source():
     source = tileiras.parse(ROWS, source_name="k.mlir")
     artifact = parse_module(module_text(source).decode(), "k.cuda_tile.mlir")
     certificate = order.of_kernel(image(ROWS).metadata, "k")
-    result = dataclasses.replace(verdict(), order=order.located(certificate, artifact, "k", GPU))
+    result = dataclasses.replace(verdict(), order=order.locate(certificate, artifact, "k", GPU))
     assert result.order["sums"][0]["location"].startswith("k.cuda_tile.mlir:")
     (row,) = relocate(result, places_in(artifact, source)).order["sums"]
     assert row["location"].startswith("k.mlir:")

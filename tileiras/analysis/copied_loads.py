@@ -66,7 +66,7 @@ def copied_vector(
         return refused(why, "copies.element", element=str(element))
     width = load.atom.vector_size * element.width // 8
     if width not in atom.widths:
-        return refused(why, "copies.width", bytes=width, widths=_spelled(atom.widths))
+        return refused(why, "copies.width", bytes=width, widths=_spell(atom.widths))
     if not _pads_with_zero(load):
         return refused(why, "copies.padding")
     return _vector_positions(load, layout_of(type))
@@ -77,7 +77,7 @@ def rounds(load: tileas.Load) -> bool:
     return isinstance(load, tileas.TiledLoadOp) and load.rounds
 
 
-def _spelled(widths: tuple[int, ...]) -> str:
+def _spell(widths: tuple[int, ...]) -> str:
     return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
 
 

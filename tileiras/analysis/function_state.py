@@ -66,7 +66,7 @@ LEFT_BY = {
 
 def function_state(func: Operation) -> State:
     """The latest state whose properties all operations of a function have."""
-    state = _marked(func)
+    state = _attribute_state(func)
     for op in func.walk():
         if op is not func and (result := _state_of(op, state)) < state:
             state = result
@@ -79,7 +79,7 @@ def function_state(func: Operation) -> State:
     return state
 
 
-def _marked(func: Operation) -> State:
+def _attribute_state(func: Operation) -> State:
     """The latest state that the function's own attributes allow."""
     for name, before in _MARKS:
         if tileas.number_of(func, name) is None:

@@ -42,7 +42,7 @@ def mask_runs(mask: Value, divisibility: DivisibilityAnalysis, cache: Found | No
 
 def _runs(op: Operation, divisibility: DivisibilityAnalysis, cache: Found) -> Sequence[MaskRuns] | None:
     if isinstance(op, arith.CmpIOp):
-        return _compared(op, divisibility)
+        return _comparison_runs(op, divisibility)
     if isinstance(op, arith.AndIOp):
         # The intersection of two prefixes, suffixes or intervals of a run is again one.
         operands = [mask_runs(v, divisibility, cache) for v in op.operands]
@@ -52,14 +52,14 @@ def _runs(op: Operation, divisibility: DivisibilityAnalysis, cache: Found) -> Se
     source = mask_runs(op.operands[0], divisibility, cache)
     if isinstance(op, nv_tileaa.PermuteOp):
         return [source[d] for d in op.permutation.elements]
-    return _viewed(op, source) if isinstance(op, nv_tileaa.ViewOp) else source
+    return _view_runs(op, source) if isinstance(op, nv_tileaa.ViewOp) else source
 
 
 _BELOW = {"slt", "sle", "ult", "ule"}
 _ABOVE = {"sgt", "sge", "ugt", "uge"}
 
 
-def _compared(op: arith.CmpIOp, divisibility: DivisibilityAnalysis) -> list[MaskRuns] | None:
+def _comparison_runs(op: arith.CmpIOp, divisibility: DivisibilityAnalysis) -> list[MaskRuns] | None:
     """The runs of a comparison of consecutive numbers with a bound.
 
     A run that starts at a multiple of its length does not overflow in its middle, so the compared numbers increase.
@@ -77,7 +77,7 @@ def _compared(op: arith.CmpIOp, divisibility: DivisibilityAnalysis) -> list[Mask
     return result
 
 
-def _viewed(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
+def _view_runs(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
     """The runs of a view that only adds or removes dimensions of size one; None for other views."""
     source, target = op.operand.type.shape, op.result.type.shape
     if [n for n in source if n > 1] != [n for n in target if n > 1]:

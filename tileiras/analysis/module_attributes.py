@@ -36,9 +36,9 @@ def module_chip(module: Operation) -> str:
         if integer and name != TARGET_SPEC:
             if f"sm_{value.value}" not in TARGETS and TARGET_SPEC in module.attributes:  # type: ignore[attr-defined]
                 continue
-            return _checked(f"sm_{value.value}", name, value, module)  # type: ignore[attr-defined]
+            return _check(f"sm_{value.value}", name, value, module)  # type: ignore[attr-defined]
         if isinstance(value, StringAttr) and name != COMPUTE_CAPABILITY:
-            return _checked(value.value, name, value, module)
+            return _check(value.value, name, value, module)
         raise _wrong(name, value, module)
     return ""
 
@@ -51,7 +51,7 @@ def chip_attributes(chip: str) -> dict[str, Attribute]:
     return {TARGET_SPEC: StringAttr(chip)}
 
 
-def _checked(chip: str, name: str, value: Attribute, module: Operation) -> str:
+def _check(chip: str, name: str, value: Attribute, module: Operation) -> str:
     digits = chip.removeprefix("sm_").rstrip("af")
     if not chip.startswith("sm_") or not digits.isdigit():
         raise _wrong(name, value, module)

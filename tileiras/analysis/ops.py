@@ -33,7 +33,7 @@ from tileiras.targets import (
     product_types,
 )
 from tileiras.targets.atoms.rows import ELECTED
-from tileiras.targets.requirements import spelled
+from tileiras.targets.requirements import spell
 
 from .residence import residence_error, residence_of
 
@@ -210,7 +210,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
     else:
         return ""
     if not gpu.meets(atom.requires):
-        return f"unsupported operation for target {gpu.name}: atom '{name}' needs {spelled(atom.requires)}"
+        return f"unsupported operation for target {gpu.name}: atom '{name}' needs {spell(atom.requires)}"
     return ""
 
 

@@ -221,7 +221,7 @@ def _unsigned_extreme(choose: Callable[[int, int], int]) -> Callable[[Range, Ran
     return compute
 
 
-def _extended(op: arith.ExtUIOp, ranges: RangeAnalysis) -> Range:
+def _extension_range(op: arith.ExtUIOp, ranges: RangeAnalysis) -> Range:
     result = ranges.range(op.operands[0])
     if result.low >= 0:
         return result
@@ -255,7 +255,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.MinUIOp: _binary(_unsigned_extreme(min)),
     arith.SelectOp: _select,
     arith.ExtSIOp: _same,
-    arith.ExtUIOp: _extended,
+    arith.ExtUIOp: _extension_range,
     arith.TruncIOp: _same,
     nv_tileaa.MakeRangeOp: lambda op, ranges: Range(0, op.result.type.num_elements - 1),
     nv_tileaa.SplatOp: _same,

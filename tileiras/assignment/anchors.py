@@ -195,7 +195,7 @@ class MemoryLayouts:
             run = max(min(access.aligned_elements, most // access.element_bits), _cut_apart(op, access))
             narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
-            (shape, order, least): _coalesced(shape, order, run, bits, num_warps, least)
+            (shape, order, least): _coalesce(shape, order, run, bits, num_warps, least)
             for (shape, order, least), (run, bits) in narrowest.items()
         }
         self._num_warps = num_warps
@@ -274,7 +274,7 @@ class MemoryLayouts:
         order = tuple(range(len(shape) - 1, -1, -1))
         result = self._layouts.get((shape, order, 0))
         if result is None:
-            result = self._layouts[shape, order, 0] = _coalesced(shape, order, 4, 32, self._num_warps)
+            result = self._layouts[shape, order, 0] = _coalesce(shape, order, 4, 32, self._num_warps)
         return result
 
 
@@ -379,7 +379,7 @@ def _reads_memory(value: Value) -> bool:
     return False
 
 
-def _coalesced(
+def _coalesce(
     shape: tuple[int, ...], order: tuple[int, ...], run: int, bits: int, num_warps: int, least_bits: int = 0
 ) -> LinearLayout:
     divisibility = run * max(1, bits // 8)

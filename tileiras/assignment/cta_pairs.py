@@ -320,10 +320,10 @@ def _cut(value: Value, dim: int, half: Value, halves: dict[Value, Value]) -> Val
         op.result_token.replace_all_uses_with(entry.result_token)
     elif isinstance(op, tileas.UnpackOp):
         operand = _cut(op.operand, dim, half, halves)
-        entry = builder.insert(tileas.UnpackOp(operand, dim=op.dim, result=_halved(value.type, dim)))
+        entry = builder.insert(tileas.UnpackOp(operand, dim=op.dim, result=_halve(value.type, dim)))
     else:
         operand = _cut(op.operand, op.permutation.elements[dim], half, halves)
-        entry = tileas.PermuteOp.create((operand,), (_halved(value.type, dim),), dict(op.attributes))
+        entry = tileas.PermuteOp.create((operand,), (_halve(value.type, dim),), dict(op.attributes))
         builder.insert(entry)
     result = halves[value] = entry.results[0]
     return result
@@ -341,12 +341,12 @@ def _load(load: Any, dim: int, half: Value, builder: Builder) -> Any:
     if cut.steps_of_slice != 1:
         offset = binary(builder, arith.MulIOp, offset, integer(builder, cut.steps_of_slice, i64))
     coords[dim] = binary(builder, arith.AddIOp, first, offset)
-    types = [_halved(load.data.type, dim), load.result_token.type]
+    types = [_halve(load.data.type, dim), load.result_token.type]
     tokens = [] if load.token is None else [load.token]
     return builder.insert(tileas.TiledLoadOp.create((tiling, *coords, *tokens), types, dict(load.attributes)))
 
 
-def _halved(type: TensorType, dim: int) -> TensorType:
+def _halve(type: TensorType, dim: int) -> TensorType:
     shape = list(type.shape)
     shape[dim] //= PAIR
     return TensorType(tuple(shape), type.element_type)

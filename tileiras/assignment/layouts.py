@@ -60,16 +60,16 @@ class Layouts:
         registers from where it is stored without bank conflicts.
         """
         if isinstance(old.defining_op, tileas.UnpackOp):
-            return self._unpacked(old.defining_op, layout)
+            return self._unpack(old.defining_op, layout)
         between = self._transposing(old, layout)
         if between is None:
             return self.as_layout(old, layout)
         operand = self._made.get((old, layout))
         if operand is None:
-            operand = self._made[old, layout] = self._converted(self.as_layout(old, between), old, layout)
+            operand = self._made[old, layout] = self._convert(self.as_layout(old, between), old, layout)
         return operand
 
-    def _unpacked(self, op: tileas.UnpackOp, layout: LinearLayout) -> Value:
+    def _unpack(self, op: tileas.UnpackOp, layout: LinearLayout) -> Value:
         """The elements that bytes in shared memory hold."""
         result = self._made.get((op.result, layout))
         if result is None:
@@ -124,10 +124,10 @@ class Layouts:
             new = self._made[needs[0]]
         if new.type.encoding is encode(layout):
             return new
-        return self._converted(new, old, layout)
+        return self._convert(new, old, layout)
 
     @staticmethod
-    def _converted(new: Value, old: Value, layout: LinearLayout) -> Value:
+    def _convert(new: Value, old: Value, layout: LinearLayout) -> Value:
         """A value in another layout, right after its definition."""
         block, before = _after(new)
         convert = tileas.ConvertLayoutOp.create((new,), (with_layout(new.type, layout),))

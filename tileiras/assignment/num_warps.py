@@ -101,7 +101,7 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
                 largest = max(largest, prod(value.type.shape))
     if accumulators > 1:
         least = max(min(4, accumulators // 256), largest // (32 * OPERANDS_PER_THREAD))
-        least = max(least, _gathered(func) // (32 * GATHERED_PER_THREAD))
+        least = max(least, _gather(func) // (32 * GATHERED_PER_THREAD))
         num_warps = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
         if num_warps > WARPGROUP and (_threads_have_rows(func, target) or in_turn and _takes_turns(func, target)):
             return WARPGROUP
@@ -120,7 +120,7 @@ def _is_reduced_in_loop(func: aa.FuncOp, elements: int) -> bool:
     return False
 
 
-def _gathered(func: aa.FuncOp) -> int:
+def _gather(func: aa.FuncOp) -> int:
     """Elements of the largest tile that is loaded through pointers without known neighbours."""
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:

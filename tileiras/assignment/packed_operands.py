@@ -94,7 +94,7 @@ class _Packing:
                 return whole
             return _behind(op).insert(tileas.ViewOp(halves, result=_bytes_of(value.type, dim))).results[0]
         builder = Builder.at_start(value.block) if op is None else _behind(op)  # type: ignore[attr-defined]
-        return _joined(value, dim, builder)
+        return _join(value, dim, builder)
 
     def _view_of_bytes(self, view: Value, dim: int) -> Value | None:
         """The view of pairs of elements along a dimension that is contiguous in memory; None where pairs may be torn
@@ -129,7 +129,7 @@ class _Packing:
         dynamic = ([n for n in extents if isinstance(n, Value)] for extents in (sizes, strides))
         value = builder.insert(tileas.MakeMemRefOp(base, *dynamic, result=of_bytes)).results[0]
         steps = [n // PACKED if d == dim else n for d, n in enumerate(type.traversal_strides)]
-        shape = _halved(type.shape, dim)
+        shape = _halve(type.shape, dim)
         cut = aa.TiledViewType(shape, of_bytes, type.dim_map, type.padding, steps)
         result = self._views[view, dim] = builder.insert(tileas.BlockTileOp(value, result=cut)).results[0]
         return result
@@ -143,12 +143,12 @@ def _static(extents: list[Any]) -> list[int]:
     return [n if isinstance(n, int) else DYNAMIC for n in extents]
 
 
-def _halved(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+def _halve(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return tuple(n // PACKED if d == dim else n for d, n in enumerate(shape))
 
 
 def _bytes_of(type: TensorType, dim: int) -> TensorType:
-    return TensorType(_halved(type.shape, dim), i8)
+    return TensorType(_halve(type.shape, dim), i8)
 
 
 def _load_bytes(load: tileas.TiledLoadOp, view: Value, dim: int) -> Value:
@@ -196,7 +196,7 @@ def _are_zero_and_four(op: Operation | None) -> bool:
     return row.result.type.shape == (1, PACKED) and list(row.value.stored_bits()) == [0, 4]
 
 
-def _joined(value: Value, dim: int, builder: Builder) -> Value:
+def _join(value: Value, dim: int, builder: Builder) -> Value:
     """The bytes of pairs along a dimension, in registers: the even element in the lower half."""
 
     def insert(op: Operation) -> Value:

@@ -90,7 +90,7 @@ class TensorDots:
             why.append(Reason("dots.batch", instruction=NAME))
             return None
         if isinstance(op, aa.BlockScaledMmaOp):
-            return self._scaled(op, why) if self._has_warps(why) else None
+            return self._scaled_plan(op, why) if self._has_warps(why) else None
         exchanged = c.shape[0] < HALF
         m, n = c.shape[::-1] if exchanged else c.shape
         rows = min(m, LANES)
@@ -128,7 +128,7 @@ class TensorDots:
             why.append(Reason("dots.few-warps", instruction=NAME, least=WARPS, warps=self._num_warps))
         return self._num_warps >= WARPS
 
-    def _scaled(self, op: aa.BlockScaledMmaOp, why: list[Reason]) -> TensorPlan | None:
+    def _scaled_plan(self, op: aa.BlockScaledMmaOp, why: list[Reason]) -> TensorPlan | None:
         """How it multiplies with scales, which copies bring to tensor memory: a word for four runs of K, a column for
         32 rows."""
         (m, n), runs = op.c.type.shape, op.scale_a.type.shape[-1]

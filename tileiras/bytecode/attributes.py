@@ -186,7 +186,7 @@ def _read_hints(
     start = cursor.pos
     hints = lookup_attribute("cuda_tile.optimization_hints")
     entries = _read_dictionary(tables, cursor, label, results, depth)
-    return _checked(cursor, start, hints, entries)
+    return _check(cursor, start, hints, entries)
 
 
 def _read_predicate(tables: Tables, cursor: Cursor, label: str, results: Sequence[Type] | None) -> Any:
@@ -318,13 +318,13 @@ def read_tagged(
     if tag == DIV_BY:
         divisor = cursor.varint("divisor for DivByAttr")
         every, along = _read_optional_pair(cursor, "DivByAttr", ("'every'", "'along'"))
-        return _checked(cursor, start, lookup_attribute("cuda_tile.div_by"), divisor, every, along)
+        return _check(cursor, start, lookup_attribute("cuda_tile.div_by"), divisor, every, along)
     if tag == BOUNDED:
         lower, upper = _read_optional_pair(cursor, "BoundedAttr", ("lower bound", "upper bound"))
-        return _checked(cursor, start, lookup_attribute("cuda_tile.bounded"), lower, upper)
+        return _check(cursor, start, lookup_attribute("cuda_tile.bounded"), lower, upper)
     if tag == SAME_ELEMENTS:
         values = BY_VALUE_TYPE[DenseArrayAttr, i64](tables, cursor, label, None)
-        return _checked(cursor, start, lookup_attribute("cuda_tile.same_elements"), values.elements)
+        return _check(cursor, start, lookup_attribute("cuda_tile.same_elements"), values.elements)
     if tag == DENSE:
         cursor.fail("unknown DenseElementsAttr based Attr", start)
     cursor.fail(f"unsupported AttributeTag {tag} for self-contained attribute", start)
@@ -360,7 +360,7 @@ def _read_optional_pair(cursor: Cursor, owner: str, names: tuple[str, str]) -> t
     return first, second
 
 
-def _checked(cursor: Cursor, start: int, attribute: type[Attribute], *values: DictAttr | int | None) -> Any:
+def _check(cursor: Cursor, start: int, attribute: type[Attribute], *values: DictAttr | int | None) -> Any:
     try:
         return attribute(*values)
     except VerifyError as error:

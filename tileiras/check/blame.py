@@ -111,10 +111,10 @@ class _Search:
     def __init__(self, suspect: Suspect, launch: Fitted, snapshots: Sequence[Snapshot]) -> None:
         self.suspect, self.launch, self.snapshots = suspect, launch, snapshots
         entry = next(op for op in suspect.module.walk() if _is_entry(op, suspect.entry))
-        self.reference = self._interpreted(Coverage(entry))
+        self.reference = self._interpret(Coverage(entry))
         self.entry = entry
 
-    def _interpreted(self, coverage: Coverage, **keywords: Any) -> Reference:
+    def _interpret(self, coverage: Coverage, **keywords: Any) -> Reference:
         suspect = self.suspect
         narrow = sums_narrowly(suspect.gpu_name)
         return interpreted(
@@ -152,9 +152,9 @@ class _Search:
                             machine_type=machine_type or _Watched)  # fmt: skip
             except InterpreterError as error:
                 return _Outcome(error)
-            return self._compared(arguments, memory)
+            return self._compare(arguments, memory)
 
-    def _compared(self, arguments: Sequence[Any], memory: TrackedMemory) -> _Outcome:
+    def _compare(self, arguments: Sequence[Any], memory: TrackedMemory) -> _Outcome:
         results = [*arguments, *(each.array for each in self.launch.behind)]
         for position, element in self.launch.elements(self.suspect.facts):
             got, correct = results[position], self.reference.arguments[position]
@@ -169,7 +169,7 @@ class _Search:
         return _Outcome()
 
     def _again(self, **keywords: Any) -> Reference:
-        return self._interpreted(Coverage(self.entry), **keywords)
+        return self._interpret(Coverage(self.entry), **keywords)
 
     def _writer(self, memory: TrackedMemory, array: np.ndarray, element: int) -> Operation | None:
         root = array

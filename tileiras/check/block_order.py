@@ -64,7 +64,7 @@ class BlockOrder:
             self._sites.append((allocation.address, places))
             for at in np.unique(last[places]).tolist():
                 if at:
-                    self._clocks[number] = _joined(self._clocks[number], self._releases[at - 1])
+                    self._clocks[number] = _join(self._clocks[number], self._releases[at - 1])
         clock = self._clocks[number]
         self.record.append(Access(number, wrote, int(clock[number]), clock, allocation.address, places, itemsize))
 
@@ -127,6 +127,6 @@ def _of_size(clock: np.ndarray, size: int) -> np.ndarray:
     return result
 
 
-def _joined(clock: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _join(clock: np.ndarray, other: np.ndarray) -> np.ndarray:
     size = max(clock.size, other.size)
     return np.maximum(_of_size(clock, size), _of_size(other, size))

@@ -77,7 +77,7 @@ def _element(op: Operation) -> Any:
     return op.results[0].type.element_type
 
 
-def _flushed(machine: TrackingMachine, op: Operation, bounds: Bounds) -> Bounds:
+def _flush(machine: TrackingMachine, op: Operation, bounds: Bounds) -> Bounds:
     """With `ftz` code may use a subnormal f32 unchanged or flush it to zero."""
     if not machine.ftz or getattr(_element(op), "keyword", "") != "f32":
         return bounds
@@ -116,7 +116,7 @@ def arithmetic(
     loose = name == "divf" and keyword == "f32" and (mode in ("approx", "full") or machine.approx)
     if all(each is None for each in bounds) and not loose and not machine.ftz:
         return None
-    ends = [_flushed(machine, op, each) for each in _ends(values, bounds)]
+    ends = [_flush(machine, op, each) for each in _ends(values, bounds)]
     low, high = _corners(_ARITHMETIC[name], ends)
     if name == "divf":
         through_zero = (ends[1].low <= 0) & (ends[1].high >= 0) & ~is_point(ends[1])
@@ -126,7 +126,7 @@ def arithmetic(
     if loose:
         low, high = widen(low, APPROXIMATE_ULPS, keyword)[0], widen(high, APPROXIMATE_ULPS, keyword)[1]
         fixed = _fixed(ends) & ~np.isfinite(np.asarray(result).astype(np.float64))
-    wide = _flushed(machine, op, Bounds(np.minimum(low, result), np.maximum(high, result)))
+    wide = _flush(machine, op, Bounds(np.minimum(low, result), np.maximum(high, result)))
     return settle(wide.low, wide.high, result, fixed & (wide.low == wide.high))
 
 
@@ -138,7 +138,7 @@ def square_root(
     loose = keyword == "f32" and (attribute(op, "rounding_mode", "nearest_even") == "approx" or machine.approx)
     if bounds[0] is None and not loose and not machine.ftz:
         return None
-    ends = _flushed(machine, op, _ends(values, bounds)[0])
+    ends = _flush(machine, op, _ends(values, bounds)[0])
     low, high = round_ends(np.sqrt(ends.low), np.sqrt(ends.high), keyword)
     if loose:
         low, high = widen(low, APPROXIMATE_ULPS, keyword)[0], widen(high, APPROXIMATE_ULPS, keyword)[1]

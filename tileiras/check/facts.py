@@ -277,7 +277,7 @@ def _counts(arguments: list[BlockArgument], entry_facts: Facts) -> None:
     for parameter, argument in zip(entry_facts.parameters, arguments):
         if parameter.kind not in ("scalar", "size"):
             continue
-        extent = _compared(argument)
+        extent = _largest_comparand(argument)
         parameter.counts_trips |= _bounds_loop(argument, _ENDS)
         parameter.starts_loops = not parameter.counts_trips and _bounds_loop(argument)
         is_place = parameter.counts_trips or parameter.starts_loops or _is_compared_with_places(argument)
@@ -321,7 +321,7 @@ def _lengths(entry: Operation, position: dict[Value, int], entry_facts: Facts) -
             if number is not None and isinstance(entry_facts.parameters[number].element, IntegerType):
                 parameter = entry_facts.parameters[number]
                 parameter.counts_trips = True
-                parameter.tile = max(parameter.tile, _compared(op.results[0]), 1)
+                parameter.tile = max(parameter.tile, _largest_comparand(op.results[0]), 1)
 
 
 def _uses(*values: Value) -> Iterator[tuple[Operation, Value]]:
@@ -351,7 +351,7 @@ def _is_address(value: Value) -> bool:
     )  # fmt: skip
 
 
-def _compared(value: Value) -> int:
+def _largest_comparand(value: Value) -> int:
     """The extent of the largest tile that `value` is compared with, or the largest number that it is divided by."""
     most = 0
     for user, _ in _uses(value):

@@ -143,12 +143,12 @@ class _Probe(Machine):
     def _plan(self, block: Any) -> list:
         plan = self._plans.get(id(block))
         if plan is None:
-            plan = [(op, _probed, op.results) for op in block.operations]
+            plan = [(op, _probe, op.results) for op in block.operations]
             self._plans[id(block)] = plan
         return plan
 
 
-def _probed(machine: _Probe, op: Operation) -> Any:
+def _probe(machine: _Probe, op: Operation) -> Any:
     machine.steps += 1
     if machine.steps > machine.limit:
         raise Unfit("a tile block goes on for longer than a check follows", op)
@@ -293,7 +293,7 @@ class _Trial:
         arguments = []
         for parameter in facts.arguments:
             if parameter.kind == "pointer":
-                data = self._guarded(parameter)
+                data = self._guard(parameter)
                 self.addresses[parameter.position] = self.memory.allocate(data)
                 if table := self.tables.get(parameter.position):
                     rows = self._rows(table)
@@ -306,7 +306,7 @@ class _Trial:
         self.globals = _load_globals(module, self.memory)
         self.scalars = arguments
 
-    def _guarded(self, parameter: Parameter) -> np.ndarray:
+    def _guard(self, parameter: Parameter) -> np.ndarray:
         dtype = values.dtype_in_memory(parameter.element)
         data = np.zeros(GUARD // dtype.itemsize, dtype)
         is_read = self.facts.rounds_floats or self.facts.asserts or _may_index(parameter.element)
@@ -327,7 +327,7 @@ class _Trial:
             for position in table.columns.values():
                 parameter = self.facts.parameters[position]
                 if parameter.kind == "address":
-                    numbers[position] = self.memory.allocate(self._guarded(parameter))
+                    numbers[position] = self.memory.allocate(self._guard(parameter))
                     self.behind[position, row] = parameter, numbers[position]
             yield numbers
 

@@ -187,7 +187,7 @@ class _Check:
 
     def _order(self, gpu_name: str) -> dict[str, Any] | None:
         certificate = order.of_kernel(self.image.metadata, self.image.entry)
-        return order.located(certificate, self.module, self.image.entry, gpu_name)
+        return order.locate(certificate, self.module, self.image.entry, gpu_name)
 
     def _status(self) -> str:
         """The fault of a launch that was drawn counts only where no launch is right: the program may not allow it."""

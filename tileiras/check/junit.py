@@ -26,7 +26,7 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
 def _suite(verdict: Verdict) -> ElementTree.Element:
     suite = ElementTree.Element("testsuite", name=_plain(f"{verdict.entry} on {verdict.gpu_name}"))
     for launch in verdict.launches:
-        _case(suite, verdict, f"launch {launch.number}: {_described(launch)}", launch)
+        _case(suite, verdict, f"launch {launch.number}: {_describe(launch)}", launch)
     for finding in verdict.findings:
         if finding.kind == "excluded":
             case = _test_case(suite, verdict, f"not run: {finding.message}")
@@ -41,7 +41,7 @@ def _suite(verdict: Verdict) -> ElementTree.Element:
     return suite
 
 
-def _described(launch: LaunchReport) -> str:
+def _describe(launch: LaunchReport) -> str:
     return f"grid {'x'.join(map(str, launch.grid))}, {launch.values} values, {', '.join(launch.arguments)}"
 
 

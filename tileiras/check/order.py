@@ -30,7 +30,7 @@ def of_kernel(metadata: Mapping[str, Any] | None, entry: str) -> dict[str, Any] 
     return next((row["order"] for row in rows if row["name"] == entry and "order" in row), None)
 
 
-def located(order: dict[str, Any] | None, module: Operation, entry: str, gpu_name: str) -> dict[str, Any] | None:
+def locate(order: dict[str, Any] | None, module: Operation, entry: str, gpu_name: str) -> dict[str, Any] | None:
     """The certificate with places in the module instead of operation numbers."""
     if order is None:
         return None

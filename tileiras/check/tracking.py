@@ -220,12 +220,12 @@ class TrackingMachine(Machine):
     def _plan(self, block: Block) -> list:
         plan = self._plans.get(id(block))
         if plan is None:
-            plan = [(op, functools.partial(_followed, self._meaning(op)), op.results) for op in block.operations]
+            plan = [(op, functools.partial(_follow, self._meaning(op)), op.results) for op in block.operations]
             self._plans[id(block)] = plan
         return plan
 
 
-def _followed(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
+def _follow(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
     """The meaning of an operation, with the interval of its result."""
     if machine._quiet:
         return meaning(machine, op)

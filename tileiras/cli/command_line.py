@@ -85,7 +85,7 @@ class CommandLine:
         self.values = values
         self.files = []
         errors: list[str] = []
-        rest = _expanded(words, self.files)
+        rest = _expand(words, self.files)
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -116,7 +116,7 @@ class CommandLine:
         spec = self._find(spelled)
         value = text if equals else None
         if spec is None or equals and spec.prefix and len(spelled) == 1:
-            spelled, value = self._grouped(name, values, errors)
+            spelled, value = self._group(name, values, errors)
             spec = self._find(spelled)
         if spec is None:
             near = self._nearest(name.partition("=")[0])
@@ -125,7 +125,7 @@ class CommandLine:
             raise _Mistake(f"Unknown command line argument '{word}'.  Try: '{self.program} --help'{near}")
         self._take(spec, spelled, value, rest, values, errors)
 
-    def _grouped(self, name: str, values: dict[str, Any], errors: list[str]) -> tuple[str, str | None]:
+    def _group(self, name: str, values: dict[str, Any], errors: list[str]) -> tuple[str, str | None]:
         """The last of the one-letter options that `name` consists of, and its value; the others are taken here."""
         while name:
             spec = self._find(name[0])
@@ -172,7 +172,7 @@ class CommandLine:
         return next(iter(difflib.get_close_matches(name, names, 1, 0.5)), "")
 
 
-def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = ()) -> list[str]:
+def _expand(words: Sequence[str], files: list[str], within: tuple[str, ...] = ()) -> list[str]:
     """The words, with each `@FILE` replaced by the words of the file if it exists; `within` are files being read.
 
     Files that are read are appended to `files`.  Raises CommandLineError, in LLVM's words, for a file that includes
@@ -196,7 +196,7 @@ def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = 
         files.append(path)
         # Words of a process end at their first null character.
         inner = [word.partition("\0")[0] for word in _gnu_words(text)]
-        result += _expanded(inner, files, (*within, os.path.realpath(path)))
+        result += _expand(inner, files, (*within, os.path.realpath(path)))
     return result
 
 

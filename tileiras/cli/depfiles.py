@@ -13,7 +13,7 @@ def rule(products: Sequence[str], dependencies: Sequence[str]) -> bytes:
     """`products: dependencies`; files below the working directory are named from there, standard input is left out."""
     here = os.getcwd() + os.sep
     result, prerequisites = (
-        " ".join(_escaped(path.removeprefix(here)) for path in paths if path != STANDARD)
+        " ".join(_escape(path.removeprefix(here)) for path in paths if path != STANDARD)
         for paths in (products, dict.fromkeys(dependencies))
     )
     return os.fsencode(f"{result}: {prerequisites}".rstrip() + "\n")
@@ -29,7 +29,7 @@ def option_files(options: CompileOptions) -> list[str]:
     return result
 
 
-def _escaped(path: str) -> str:
+def _escape(path: str) -> str:
     """A path as make reads it in a rule: a backslash before spaces, `#` and backslashes, dollars twice."""
     for character in "\\ #":
         path = path.replace(character, "\\" + character)

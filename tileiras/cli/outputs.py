@@ -58,7 +58,7 @@ class Output:
             self._keys = _stdout_keys()
             return
         try:
-            self._descriptor, self._target = _followed(path)
+            self._descriptor, self._target = _follow(path)
             if self._descriptor is not None:
                 self._keys = _inode(os.fstat(self._descriptor))
             else:
@@ -281,7 +281,7 @@ def _keys_of(target: str, state: os.stat_result | None = None) -> frozenset[tupl
     return keys
 
 
-def _followed(path: str) -> tuple[int | None, str]:
+def _follow(path: str) -> tuple[int | None, str]:
     """The descriptor of this process that a path names, or the path behind all symbolic links.
 
     The last part need not exist; raises OSError for a path that can name no file.

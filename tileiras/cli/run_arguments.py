@@ -80,7 +80,7 @@ def _fitting(value: float, dtype: np.dtype, type_name: str) -> float:
     return int(value)
 
 
-def _converted(values: np.ndarray, dtype: np.dtype, type_name: str) -> np.ndarray:
+def _convert(values: np.ndarray, dtype: np.dtype, type_name: str) -> np.ndarray:
     """Numbers as elements of a type; raises UsageError for the first extreme that it cannot hold."""
     import numpy as np
 
@@ -95,7 +95,7 @@ def _converted(values: np.ndarray, dtype: np.dtype, type_name: str) -> np.ndarra
         return values.astype(dtype)
 
 
-def _seeded(seed: float) -> np.random.Generator:
+def _seed(seed: float) -> np.random.Generator:
     import numpy as np
 
     if seed < 0 or seed != int(seed):
@@ -103,7 +103,7 @@ def _seeded(seed: float) -> np.random.Generator:
     return np.random.default_rng(int(seed))
 
 
-def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
+def _fill(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
     """An array of an element type with the contents that `how` describes; raises UsageError."""
     import math
 
@@ -123,9 +123,9 @@ def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
     if name == "arange":
         numbers = _numbers(inner, "arange", 0, 2)
         start, step = (*numbers, *(0, 1)[len(numbers) :])
-        return _converted(start + step * np.arange(math.prod(shape)), dtype, type_name).reshape(shape)
+        return _convert(start + step * np.arange(math.prod(shape)), dtype, type_name).reshape(shape)
     if name in ("random", "normal"):
-        generator = _seeded(_numbers(inner or "0", name, 1, 1)[0])
+        generator = _seed(_numbers(inner or "0", name, 1, 1)[0])
         draw = generator.random if name == "random" else generator.standard_normal
         return draw(shape).astype(dtype)
     if name == "integers":
@@ -133,7 +133,7 @@ def _filled(shape: tuple[int, ...], type_name: str, how: str) -> np.ndarray:
         low, high = (_fitting(bound, np.dtype(np.int64), "i64") for bound in bounds)
         if low >= high:
             raise UsageError(f"'{how}' leaves no integer: LOW is less than HIGH")
-        return _converted(_seeded(seed).integers(low, high, shape), dtype, type_name)
+        return _convert(_seed(seed).integers(low, high, shape), dtype, type_name)
     raise UsageError(f"unknown contents '{how}'; see --help for the contents of arrays")
 
 
@@ -166,7 +166,7 @@ def _array(text: str, how: str) -> np.ndarray:
         if visible[-1] > whole[-1]:
             raise UsageError(f"size {visible[-1]} exceeds {whole[-1]} in '{text}'")
     try:
-        return _filled(tuple(whole), name, how)[tuple(slice(size) for size in visible)]
+        return _fill(tuple(whole), name, how)[tuple(slice(size) for size in visible)]
     except (MemoryError, OverflowError, ValueError):  # more bytes than there are, or than an address has
         raise UsageError(f"not enough memory for '{text}'") from None
 

@@ -40,12 +40,12 @@ def check(paths: Sequence[str], preview: Sequence[str]) -> None:
     if "simt" not in preview:
         raise CompileError.at(None, "libraries require the 'simt' preview feature")
     others = [path for path in paths if path not in device_code(paths)]
-    for sections in [_opened(path) for path in others]:
+    for sections in [_open(path) for path in others]:
         _check_interface(sections)
         _check_implementations(sections)
 
 
-def _opened(path: str) -> Mapping[str, bytes]:
+def _open(path: str) -> Mapping[str, bytes]:
     try:
         with open(path, "rb") as file:
             sections = _sections(file.read())

@@ -154,7 +154,7 @@ def run(argv: Sequence[str]) -> int:
     if result.same_order is not None:
         return _compare_builds(result, options, added)
     verdicts = []
-    for verdict, folder in check_files.of_builds(result.stored) if result.stored else _checked(result, options, added):
+    for verdict, folder in check_files.of_builds(result.stored) if result.stored else _check(result, options, added):
         verdicts.append((verdict, folder))
         if not result.json:
             print(text_of(verdict, folder), flush=True)
@@ -202,7 +202,7 @@ def _entries(arguments: argparse.Namespace) -> list[str]:
     return names_chosen
 
 
-def _checked(
+def _check(
     arguments: argparse.Namespace, options: Mapping[str, Any], added: Sequence[Any]
 ) -> Iterator[tuple[Verdict, str]]:
     """The verdict on each entry, and the folder of the source."""
@@ -239,7 +239,7 @@ def _compare_builds(arguments: argparse.Namespace, options: Mapping[str, Any], a
         images = [image_of(arguments.source, name, a.gpu_name, None, a.opt_level, o) for a, o in both]
         certificates = [order.of_kernel(image.metadata, name) for image in images]
         settings = [{**o, "gpu_name": a.gpu_name} for a, o in both]
-        places = order.located(certificates[0], module, name, arguments.gpu_name)
+        places = order.locate(certificates[0], module, name, arguments.gpu_name)
         claims = order.compare(*certificates, settings, places["sums"] if places is not None else ())
         executed = execute(module, choose(module, name), images, arguments.budget, user_launches=added)
         items.append(Comparison(name, tuple(claims), executed))

@@ -28,7 +28,7 @@ def build_parser() -> Any:
     return parser
 
 
-def examined(part: Part) -> dict[str, Any]:
+def examine(part: Part) -> dict[str, Any]:
     """The facts about a part, as plain data; `state` is found, missing or broken."""
     facts: dict[str, Any] = {"name": part.name, "kind": part.kind, "needed": part.is_required, "state": "found"}
     try:
@@ -60,7 +60,7 @@ def _store() -> dict[str, Any]:
 
 def report() -> dict[str, Any]:
     """All facts, as plain data."""
-    parts = [examined(part) for part in PARTS]
+    parts = [examine(part) for part in PARTS]
     usable = all(part["state"] == "found" for part in parts if part["needed"])
     package = os.path.dirname(tileiras.__file__)
     return {

@@ -84,7 +84,7 @@ def run(argv: Sequence[str]) -> int:
         else:
             report = _report(result.input, options, result.entry, launch, line.say)
         other = _report(result.against, options, result.entry, None, line.say) if result.against is not None else None
-        text = _rendered(report, other, format)
+        text = _render(report, other, format)
     outputs.publish([(output, text.encode("utf-8", "backslashreplace"))])
     if result.open:
         import webbrowser
@@ -156,7 +156,7 @@ def _of_artifacts(names: str, build: str, progress: Progress) -> Report:
     return tileiras.report.collect.of_artifacts([path for path in paths if path], title, progress=progress)
 
 
-def _rendered(report: Report, other: Report | None, format: str) -> str:
+def _render(report: Report, other: Report | None, format: str) -> str:
     against = tileiras.report.figures.differences(report, other) if other is not None else ()
     if format == "json":
         import json

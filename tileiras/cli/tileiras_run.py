@@ -181,7 +181,7 @@ def _emulate(kernel: KernelRun) -> None:
     _check_arguments(kernel)
     compiled = compile_for(kernel, "sm_80")
     if options.profile:
-        options.outputs.publish(_profiled(kernel, compiled, None))
+        options.outputs.publish(_profile(kernel, compiled, None))
     memory = kernel.memory()
     try:
         result = emulate(compiled.ptx, compiled.entry, options.grid, kernel.parameters, metadata=compiled.metadata)
@@ -214,7 +214,7 @@ def _estimate(kernel: KernelRun) -> None:
         del memory  # the emulator finds arrays in it
     print(result)
     if options.profile:
-        options.outputs.publish(_estimated(options, result) + _profiled(kernel, compiled, result))
+        options.outputs.publish(_estimated(options, result) + _profile(kernel, compiled, result))
         return
     for place in result.by_source()[:STALLED_LINES]:
         reasons = ", ".join(f"{name} {share:.1%}" for name, share in place.reasons.items())
@@ -234,7 +234,7 @@ def _estimated(options: Any, estimate: Any) -> list[tuple[Output, Callable[[IO[b
     ]
 
 
-def _profiled(
+def _profile(
     kernel: KernelRun, compiled: Compiled, estimate: Estimate | None
 ) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
     """Print the profile of the launch; return the file to write it to, with the function that writes it."""

@@ -12,7 +12,7 @@ from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets.nvptx import REQUIREMENTS_METADATA
-from tileiras.targets.requirements import FORMS, form, spelled
+from tileiras.targets.requirements import FORMS, form, spell
 
 _DECLARATION = re.compile(r"^declare [^\n@]*@llvm\.([-a-zA-Z$._0-9]+)\(", re.MULTILINE)
 
@@ -38,7 +38,7 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
     def need(requirement: str, feature: str) -> None:
         letter = form(requirement, row.chip)
         if letter is None:
-            errors.append(f"{feature} needs {spelled(requirement)}, not {row.chip}")
+            errors.append(f"{feature} needs {spell(requirement)}, not {row.chip}")
         else:
             letters.append(letter)
 

@@ -122,7 +122,7 @@ class BitcodeLibrary:
         if self._entries is None:
             self._entries = _in_memory.get(self._key)
         if self._entries is None:
-            entries_data = self._store.get(self._key) or self._prepared()
+            entries_data = self._store.get(self._key) or self._prepare()
             if entries_data is None:
                 with tileiras.support.progress.Progress(
                     f"taking {os.path.basename(self.path or 'a library')} apart, once"
@@ -142,7 +142,7 @@ class BitcodeLibrary:
 
         return os.path.join(prepared_folder, f"{self.name}-{xxhash.xxh3_64_hexdigest(self._key.encode())}")
 
-    def _prepared(self) -> bytes | None:
+    def _prepare(self) -> bytes | None:
         """The split form beside the package's data; None if missing or damaged."""
         import xxhash
 

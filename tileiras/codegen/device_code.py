@@ -116,7 +116,7 @@ class DeviceCode:
     @functools.cached_property
     def libraries(self) -> list[Library]:
         """The libraries; raises CompileError for a file that cannot be read or is of no known kind."""
-        return [_opened(path, self._store) for path in self.paths]
+        return [_open(path, self._store) for path in self.paths]
 
     def of_kind(self, *kinds: str) -> list[Library]:
         return [library for library in self.libraries if library.kind in kinds]
@@ -139,7 +139,7 @@ class DeviceCode:
         return definers[0] if definers else next(iter(self.of_kind(ARCHIVE)), None)
 
 
-def _opened(path: str, store: ArtifactStore | None) -> Library:
+def _open(path: str, store: ArtifactStore | None) -> Library:
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -170,11 +170,11 @@ def _ptx_signature(statement: str) -> Signature | None:
     match = re.search(r"\.func\s+(\([^)]*\)\s*)?[\w$%]+\s*(\([^)]*\))?", statement)
     if match is None:
         return None
-    results, parameters = ([_spelled(each) for each in _PARAMETER.finditer(text or "")] for text in match.groups())
+    results, parameters = ([_spell(each) for each in _PARAMETER.finditer(text or "")] for text in match.groups())
     return Signature(tuple(parameters), results[0] if results else None)
 
 
-def _spelled(parameter: re.Match[str]) -> str:
+def _spell(parameter: re.Match[str]) -> str:
     """The type of a parameter; `b8[16]` for a structure, which no scalar fits."""
     return parameter.group(1) + (parameter.group(2) or "")
 

@@ -85,7 +85,7 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
 
 def _strings(ir: str, number: int) -> list[str]:
     """The strings of a metadata node."""
-    return [_unescaped(text) for text in STRING_OPERAND.findall(node(ir, number) or "")]
+    return [_unescape(text) for text in STRING_OPERAND.findall(node(ir, number) or "")]
 
 
 def unescaped_bytes(text: str) -> bytes:
@@ -93,7 +93,7 @@ def unescaped_bytes(text: str) -> bytes:
     return re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return unescaped_bytes(text).decode(errors="replace")
 
 
@@ -173,20 +173,20 @@ def _order(lines: Sequence[str]) -> dict[str, Any]:
 
 def to_json(document: Mapping[str, Any]) -> str:
     """The document's text."""
-    return _indented(document, "\n") + "\n"
+    return _indent(document, "\n") + "\n"
 
 
-def _indented(value: Any, line: str) -> str:
+def _indent(value: Any, line: str) -> str:
     """A faster `json.dumps(value, indent=2, ensure_ascii=False)`, which runs four nested generators for each value when
     it indents; `line` is a line break with the indentation around the value."""
     if isinstance(value, str):
         return encode_basestring(value)
     inner = line + "  "
     if isinstance(value, dict) and value:
-        members = [f"{encode_basestring(key)}: {_indented(member, inner)}" for key, member in value.items()]
+        members = [f"{encode_basestring(key)}: {_indent(member, inner)}" for key, member in value.items()]
         return f"{{{inner}{f',{inner}'.join(members)}{line}}}"
     if isinstance(value, list) and value:
-        return f"[{inner}{f',{inner}'.join([_indented(element, inner) for element in value])}{line}]"
+        return f"[{inner}{f',{inner}'.join([_indent(element, inner) for element in value])}{line}]"
     import json
 
     return json.dumps(value)

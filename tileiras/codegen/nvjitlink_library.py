@@ -50,7 +50,7 @@ class _State(NamedTuple):
 _libraries: dict[_State, _Library] = {}
 
 
-def _opened(path: str) -> _Library:
+def _open(path: str) -> _Library:
     """The library that lies at a path now; raises OSError and AttributeError as `_Library`."""
     status = os.stat(path)
     state = _State(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -84,7 +84,7 @@ def _kind(path: str) -> int:
 def version(library: str) -> tuple[int, int]:
     """The release of a library; raises RuntimeError if it cannot be determined."""
     try:
-        return _opened(library).version
+        return _open(library).version
     except (OSError, AttributeError) as error:
         raise RuntimeError(str(error)) from None
 
@@ -98,7 +98,7 @@ def link(
     Raises RuntimeError if the file is not an nvJitLink library.
     """
     try:
-        opened = _opened(library)
+        opened = _open(library)
         create = opened.function("Create")
     except (OSError, AttributeError) as error:
         raise RuntimeError(str(error)) from None

@@ -344,7 +344,7 @@ Handler = Callable[[Diagnostic], Any]
 """Receives a diagnostic; returns True to accept it, so that it is not passed on."""
 
 
-def offered(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> list[Diagnostic]:
+def offer(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> list[Diagnostic]:
     """The diagnostics that no handler accepts; handlers are called in order."""
     engine = DiagnosticEngine(handlers)
     for diagnostic in diagnostics:

@@ -30,10 +30,10 @@ def for_stream(text: str, stream: TextIO) -> str:
 
 def painted(text: str) -> str:
     """The text of diagnostics with escape sequences; without these it is the same."""
-    return "\n".join(map(_painted, text.split("\n")))
+    return "\n".join(map(_paint, text.split("\n")))
 
 
-def _painted(line: str) -> str:
+def _paint(line: str) -> str:
     if line.strip() == "^":
         return line.replace("^", f"{_CARET}^{_PLAIN}")
     match = _HEADLINE.match(line)

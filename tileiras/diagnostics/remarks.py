@@ -334,7 +334,7 @@ def to_yaml(remarks: Iterable[Remark]) -> str:
         lines = [f"--- !{KINDS[remark.kind]}", f"Pass:            {CATEGORIES[remark.category]}"]
         lines.append(f"Name:            {_SHOWN_AS.get(remark.name, remark.name)}")
         if position is not None:
-            place = f"File: {_quoted(position.filename)}, Line: {position.line}, Column: {position.column}"
+            place = f"File: {_quote(position.filename)}, Line: {position.line}, Column: {position.column}"
             lines.append(f"DebugLoc:        {{ {place} }}")
         lines += [f"Function:        {_scalar(remark.function)}", "Args:"]
         arguments = {"RemarkId": str(number), "Remark": remark.text, **remark.arguments}
@@ -346,7 +346,7 @@ def to_yaml(remarks: Iterable[Remark]) -> str:
     return "".join(documents)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -355,4 +355,4 @@ def _scalar(text: str) -> str:
     if text.isidentifier() or text.isdigit():
         return text
     special = ": " in text or " #" in text or text[:1] in "-?:,[]{}#&*!|>'\"%@` " or text.endswith((":", " "))
-    return _quoted(text) if special or not text or not text[:1].isalpha() else text
+    return _quote(text) if special or not text or not text[:1].isalpha() else text

@@ -185,25 +185,25 @@ Answer = tuple[int, Any, str, list[tuple[int, str, Any]]]
 
 def c_create(*fields: Any) -> Answer:
     """`fields` are those of `Configuration`."""
-    return _guarded(lambda: Program.create(Configuration(*fields)))
+    return _guard(lambda: Program.create(Configuration(*fields)))
 
 
 def c_compile(program: Program) -> Answer:
-    code, result, messages, bodies = _guarded(program.compile)
+    code, result, messages, bodies = _guard(program.compile)
     if code == ExitCode.SUCCESS:
         return _answer(code, result, [d for d in program.diagnostics if d.severity is not Severity.REMARK])
     return code, result, messages, bodies
 
 
 def c_output(program: Program) -> Answer:
-    return _guarded(program.get_output)
+    return _guard(program.get_output)
 
 
 def c_release(program: Program) -> Answer:
-    return _guarded(program.release)
+    return _guard(program.release)
 
 
-def _guarded(call: Callable[[], Any]) -> Answer:
+def _guard(call: Callable[[], Any]) -> Answer:
     try:
         return _answer(ExitCode.SUCCESS, call(), [])
     except CompileError as error:

@@ -88,7 +88,7 @@ class Steps:
             self._kept_ptx = self._keep(stem(self.source.name), LINKED, linked)
         data, artifacts = linked, {}
         for row in self.plan.linked:
-            context: dict[str, Any] = {"beside": _merged(kernels)} if row.reads_beside else {}
+            context: dict[str, Any] = {"beside": _merge(kernels)} if row.reads_beside else {}
             if self.options["emit-remarks"]:
                 context["entry_locations"] = inputs.entry_locations
             result = self._run(row, data, inputs.location, **context)
@@ -163,7 +163,7 @@ def as_bytes(output: Operation | bytes) -> bytes:
     return output if isinstance(output, bytes) else units.module_text(output)
 
 
-def _merged(kernels: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
+def _merge(kernels: Sequence[dict[str, bytes]]) -> dict[str, bytes]:
     """The NAME.json documents of all kernels merged, if they exist: an input of the stage `cubin`."""
     documents = [artifacts[".json"] for artifacts in kernels if ".json" in artifacts]
     if not documents:

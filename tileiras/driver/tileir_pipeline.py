@@ -187,11 +187,11 @@ class TileIRPipelineOptions(Mapping[str, Any]):
                 near = difflib.get_close_matches(name, OPTIONS, 1)
                 hint = f" (did you mean '{near[0]}'?)" if near else ""
                 raise _bad(f"'tileir' has no option '{name}'{hint}")
-            self.given[name] = _checked(OPTIONS[name], value)
+            self.given[name] = _check(OPTIONS[name], value)
         for name, value in (driver or {}).items():
             own = DRIVER.get(name, name)
             if own in OPTIONS:
-                self.given[own] = _checked(OPTIONS[own], value)
+                self.given[own] = _check(OPTIONS[own], value)
         self._values = {name: option.default for name, option in OPTIONS.items()} | self.given
 
     @classmethod
@@ -251,7 +251,7 @@ class TileIRPipelineOptions(Mapping[str, Any]):
         return Remark(Reason("options.defaults-differ"), None, arguments=different) if different else None
 
 
-def _checked(option: PipelineOption, value: Any) -> Any:
+def _check(option: PipelineOption, value: Any) -> Any:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if option.kind == "bool":
         if text in ("", "true", "True", "TRUE", "1"):

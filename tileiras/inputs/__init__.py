@@ -58,7 +58,7 @@ class Input(NamedTuple):
     @property
     def title(self) -> str:
         """The row's name in keys and messages; `with_title` parses it."""
-        return " ".join(filter(None, (self.kind, self.name, _joined(self.where) and "in " + _joined(self.where))))
+        return " ".join(filter(None, (self.kind, self.name, _join(self.where) and "in " + _join(self.where))))
 
 
 def with_title(title: str, state: str = "", size: int | None = None) -> Input:
@@ -116,7 +116,7 @@ def states(rows: Iterable[Input]) -> dict[str, str]:
     return {row.title: row.state for row in rows}
 
 
-def _joined(where: tuple[str, ...]) -> str:
+def _join(where: tuple[str, ...]) -> str:
     return ":".join(place.replace("%", "%25").replace(":", "%3A") for place in where)
 
 

@@ -32,17 +32,17 @@ def name_of(path: str, base: str, from_home: bool = False) -> str:
     path = os.path.normpath(path)
     environment = sys.prefix
     if is_below(path, environment) and not is_below(base, environment):
-        return _joined(ENVIRONMENT, path, environment)
+        return _join(ENVIRONMENT, path, environment)
     common = _common(path, base)
     own = home()
     below_home = is_below(path, own)
     if common is None or os.path.dirname(common) == common:
-        return _joined(HOME, path, own) if below_home else path.replace(os.sep, "/")
+        return _join(HOME, path, own) if below_home else path.replace(os.sep, "/")
     if is_below(own, common):  # the home, or a folder around it
         if not below_home:
             return path.replace(os.sep, "/")
         if from_home:
-            return _joined(HOME, path, own)
+            return _join(HOME, path, own)
     name = os.path.relpath(path, base).replace(os.sep, "/")
     return "./" + name if name.startswith("<") else name
 
@@ -66,7 +66,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _joined(start: str, path: str, top: str) -> str:
+def _join(start: str, path: str, top: str) -> str:
     rest = os.path.relpath(path, top).replace(os.sep, "/")
     return start if rest == os.curdir else f"{start}/{rest}"
 

@@ -97,17 +97,17 @@ def renamed_layout(op: Any) -> LinearLayout:
     if isinstance(op, UnpackOp):
         return _unpacked(op.operand.type, op.dim.value)
     if isinstance(op, PermuteOp):
-        return _permuted(op.operand.type, op.permutation.elements)
-    return _reshaped(op.operand.type, op.result.type.shape)
+        return _permute(op.operand.type, op.permutation.elements)
+    return _reshape(op.operand.type, op.result.type.shape)
 
 
 @lru_cache(maxsize=1024)
-def _permuted(type: TensorType, permutation: tuple[int, ...]) -> LinearLayout:
+def _permute(type: TensorType, permutation: tuple[int, ...]) -> LinearLayout:
     return layout_of(type).permute(permutation)
 
 
 @lru_cache(maxsize=1024)
-def _reshaped(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
+def _reshape(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
     return layout_of(type).reshape(shape)
 
 

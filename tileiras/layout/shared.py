@@ -56,7 +56,7 @@ class SharedAccess(NamedTuple):
         """(register, address) of a thread's elements."""
         result = []
         for registers, offset in zip(self.registers, self.offsets):
-            base = gf2.apply(self.lane_map, lane) ^ _masked(self.warp_map, warp) ^ offset
+            base = gf2.apply(self.lane_map, lane) ^ _mask(self.warp_map, warp) ^ offset
             result += [(register, base + i) for i, register in enumerate(registers)]
         return result
 
@@ -114,7 +114,7 @@ class MatrixAccess(NamedTuple):
                 if self.form.transposed:
                     row, column = column, row
                 thread = gf2.apply(self.lane_map, matrix * self.form.rows + row)
-                address = thread ^ _masked(self.warp_map, warp) ^ offset
+                address = thread ^ _mask(self.warp_map, warp) ^ offset
                 result.append((register, address + column))
         return result
 
@@ -163,7 +163,7 @@ class SharedPlan(NamedTuple):
         return {(w, t): loaded(w, t) for w in range(warps) for t in range(lanes)}
 
 
-def _masked(columns: Sequence[int], x: int) -> int:
+def _mask(columns: Sequence[int], x: int) -> int:
     return gf2.apply(columns, x & ((1 << len(columns)) - 1))
 
 

@@ -134,15 +134,15 @@ def scale_layout(count: int, runs: int, spread: bool = False) -> LinearLayout:
     along = [(0, 1 << bit) for bit in range(log2_exact(runs))]
     near, own, together = (log2_exact(n) for n in (SCALES_IN_WORD, _WORD_ROWS, _COPIED_WORDS))
     near_rows = log2_exact(_SPREAD_RUN) if spread else own
-    words = [*_padded(rows[near_rows:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
+    words = [*_pad(rows[near_rows:], log2_exact(_LEAST_WORD_COLUMNS)), *along[near:]]
     offset = [
-        *_padded(along[:near], near), *_padded(words[:together], together), *_padded(rows[:near_rows], own),
+        *_pad(along[:near], near), *_pad(words[:together], together), *_pad(rows[:near_rows], own),
         *words[together:],
     ]  # fmt: skip
     return LinearLayout.from_coordinates({"offset": offset}, (count, runs))
 
 
-def _padded(bases: list[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
+def _pad(bases: list[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
     return [*bases, *[(0, 0)] * (bits - len(bases))]
 
 

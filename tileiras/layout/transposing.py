@@ -73,12 +73,12 @@ def _layouts(probe: LinearLayout, source: int, block: tuple[int, int], own: int)
     terms = [0, *across[write_bits : write_bits + _PHASE_BITS]]
     for mixed in itertools.product(terms, repeat=min(_PHASE_BITS, len(along) - read_bits)):
         lane = [vector ^ (mixed[i] if i < len(mixed) else 0) for i, vector in enumerate(lanes)]
-        result = _completed([*along[:read_bits], *across[:write_bits]], lane, across + along, own, probe)
+        result = _complete([*along[:read_bits], *across[:write_bits]], lane, across + along, own, probe)
         if result is not None:
             yield result
 
 
-def _completed(
+def _complete(
     register: list[int], lane: list[int], others: list[int], own: int, probe: LinearLayout
 ) -> LinearLayout | None:
     """The layout with these bases, completed by registers and then warps; None if the bases are dependent."""

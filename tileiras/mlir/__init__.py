@@ -29,7 +29,7 @@ def register_dialect(context: ir.Context, load: bool = True) -> None:
 
 def writeBytecode(file: str | os.PathLike, module: ir.Module | ir.Operation) -> None:  # noqa: N802  the bindings' name
     """Write the only `cuda_tile.module` of a module as bytecode.  Raises CompileError."""
-    operation = ir.unwrapped(module)
+    operation = ir.unwrap(module)
     (tile,) = (op for op in operation.walk() if op.name == "cuda_tile.module")
     data = bytecode.write_module(tile)
     with open(file, "wb") as output:

@@ -143,7 +143,7 @@ class Operation(_View[CoreOperation]):
         )
         if len(operations) != 1:
             raise CompileError.at(None, f"expected one operation, got {len(operations)}", ExitCode.INVALID_INPUT)
-        return _verified(cls(operations[0], where))
+        return _verify(cls(operations[0], where))
 
     @property
     def operation(self) -> Operation:
@@ -197,7 +197,7 @@ class Operation(_View[CoreOperation]):
 
     def verify(self) -> bool:
         """True.  Raises MLIRError for invalid operations."""
-        _verified(self)
+        _verify(self)
         return True
 
     def get_asm(
@@ -225,7 +225,7 @@ class Module(Operation):
         module = tileiras.ir.parse_module(
             source, source_name or "-", allow_unregistered=where.allow_unregistered_dialects
         )
-        return _verified(cls.of(module, where))
+        return _verify(cls.of(module, where))
 
     @classmethod
     def parseFile(cls, path: str | os.PathLike, context: Context | None = None) -> Module:  # noqa: N802  MLIR's name
@@ -255,13 +255,13 @@ class Module(Operation):
         self.print()
 
 
-def _verified(view: Any) -> Any:
+def _verify(view: Any) -> Any:
     engine = DiagnosticEngine()
     tileiras.ir.verify(view._viewed, engine)
     engine.raise_if_errors(ExitCode.INVALID_INPUT)
     return view
 
 
-def unwrapped(operation: Operation | CoreOperation) -> CoreOperation:
+def unwrap(operation: Operation | CoreOperation) -> CoreOperation:
     """The operation of the core."""
     return operation._viewed if isinstance(operation, _View) else operation

@@ -9,7 +9,7 @@ from tileiras.ir.pass_manager import Pass, PassContext, parse_pipeline
 from tileiras.ir.pass_manager import PassManager as CoreManager
 from tileiras.passes import lookup_pass
 
-from .ir import Context, Operation, _context, unwrapped
+from .ir import Context, Operation, _context, unwrap
 
 
 class PipelineError(CompileError, ValueError):
@@ -47,7 +47,7 @@ class PassManager:
     def run(self, operation: Operation | CoreOperation) -> None:
         """Run the passes on an operation, in place; warnings go to standard error.  Raises MLIRError."""
         engine = DiagnosticEngine()
-        CoreManager(self._passes, verify_each=self._verify).run(unwrapped(operation), PassContext(engine))
+        CoreManager(self._passes, verify_each=self._verify).run(unwrap(operation), PassContext(engine))
         if engine.diagnostics:
             import sys
 

@@ -143,7 +143,7 @@ class _Plan:
         return True
 
     def _required_bytes(self) -> int:
-        return self._most(self._func.body.block, self._smem_tiles(), self._replaced())
+        return self._most(self._func.body.block, self._smem_tiles(), self._unused_conversions())
 
     def _smem_tiles(self) -> dict[Block, list[Stored]]:
         """The tiles that go to shared memory, by the blocks that they are values of."""
@@ -156,7 +156,7 @@ class _Plan:
             by_block.setdefault(tile.value.parent_block, []).append(tile)  # type: ignore[arg-type]
         return by_block
 
-    def _replaced(self) -> set[Operation]:
+    def _unused_conversions(self) -> set[Operation]:
         """Conversions that are no longer used."""
         ops = {dot.op for dot in self._dots}
         operands = (value for dot in self._dots for value in dot.op.operands[:2])

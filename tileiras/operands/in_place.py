@@ -72,14 +72,14 @@ def copy_in_place(func: aa.FuncOp, target: Target) -> None:
         return
     blocks: dict[Block, list[_Copied]] = {}
     for load in [op for op in func.walk() if isinstance(op, LOADS)]:
-        result = _copied(load, atom)
+        result = _copy(load, atom)
         if result is not None:
             blocks.setdefault(load.parent, []).append(result)
     for group in blocks.values():
         _rewrite(group, atom)
 
 
-def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
+def _copy(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
     vector = copied_vector(load, atom)
     leaves = leaves_of(load.data, load.parent) if vector is not None else []
     if vector is None or not leaves or not all(leaf.in_place for leaf in leaves):

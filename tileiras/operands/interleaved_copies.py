@@ -57,7 +57,7 @@ class InterleaveCopies(FunctionPass):
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-            result = _interleaved(loop, gpu)
+            result = _interleave(loop, gpu)
             if result is not None:
                 result.rewrite(context.engine)
 
@@ -101,7 +101,7 @@ class _Interleaved(NamedTuple):
             engine.emit(Remark(reason, self.loop.location))
 
 
-def _interleaved(loop: scf.ForOp, target: Target) -> _Interleaved | None:
+def _interleave(loop: scf.ForOp, target: Target) -> _Interleaved | None:
     """How a loop is rewritten; None for one with other memory operations, or without a dot that is long enough."""
     operations = list(loop.body.block.operations)
     dots: list[Any] = [op for op in operations if isinstance(op, tileas.DOTS)]

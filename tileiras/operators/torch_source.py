@@ -87,7 +87,7 @@ def module(declaration: Declaration, images: Sequence[Image]) -> str:
     """The text of the module; raises CompileError for arguments that are not those of a kernel."""
     kernels = {operator.kernel: None for operator in declaration.operators}
     table = {
-        kernel: {image.arch: _packed(image) for image in images if image.description["name"] == kernel}
+        kernel: {image.arch: _pack(image) for image in images if image.description["name"] == kernel}
         for kernel in kernels
     }
     names = ", ".join(f"{declaration.namespace}::{operator.name}" for operator in declaration.operators)
@@ -100,7 +100,7 @@ def module(declaration: Declaration, images: Sequence[Image]) -> str:
     return "\n\n".join([head, *parts])
 
 
-def _packed(image: Image) -> tuple[str, str]:
+def _pack(image: Image) -> tuple[str, str]:
     data = base64.b64encode(zlib.compress(image.data, 9)).decode()
     return data, json.dumps(image.description, sort_keys=True)
 
@@ -138,7 +138,7 @@ def _operator(operator: Operator, namespace: str, devices: Sequence[str], images
     signature = ", ".join(each.name for each in operator.parameters)
     dims = operator.dimensions()
     sizes = "".join(f"{dim}, " for dim in dims)
-    created = _created(operator)
+    created = _create(operator)
     returned = ", ".join(tensor.name for tensor in operator.results)
     lines = [
         f"def _{name}_shapes({signature}):",
@@ -181,7 +181,7 @@ def _operator(operator: Operator, namespace: str, devices: Sequence[str], images
     return "\n".join(lines)
 
 
-def _created(operator: Operator) -> list[str]:
+def _create(operator: Operator) -> list[str]:
     first = next(each.name for each in operator.parameters if isinstance(each, Tensor))
     return [
         f"{tensor.name} = {first}.new_empty(({''.join(f'{size.python()}, ' for size in sizes)}), "

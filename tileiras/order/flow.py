@@ -268,7 +268,7 @@ class Flow:
         is_written = self._is_written(op)
         if is_written:
             parts += [facts for root, facts in self._memory.items() if None in (root, *sources) or root in sources]
-        parts.append(Facts(self._exchanged(op, sources, is_written)))
+        parts.append(Facts(self._foreign_data(op, sources, is_written)))
         memref = memref_of(op.view) if isinstance(op, aa.TiledLoadOp) else None
         if memref is not None:
             parts.append(Facts(marks_of_run(join(map(self.of, memref.strides)).quantities)))
@@ -280,7 +280,7 @@ class Flow:
         is_unknown = None in sources or None in self.written
         return bool(self.written) and (is_unknown or not sources.isdisjoint(self.written))
 
-    def _exchanged(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root], is_written: bool) -> Quantities:
+    def _foreign_data(self, op: aa.LoadOp | aa.TiledLoadOp, sources: frozenset[Root], is_written: bool) -> Quantities:
         """Data of other tile blocks, or of other devices, that a load may see.
 
         A weak load sees them only behind an acquire: without one, the program has a data race.

@@ -70,7 +70,7 @@ class Traced:
                 return [None] * len(parts)  # an operation without a source, or with two
             for number in sums:
                 parts[number][order] = None
-        return [_joined(list(each)) for each in parts]
+        return [_join(list(each)) for each in parts]
 
     def _order(self, op: Operation, target: Target) -> Order | None:
         """The order in which one operation takes its part of a sum; None for other operations."""
@@ -122,7 +122,7 @@ def _with_order(each: Sum, order: Order | None, variants: Sequence[Order | None]
     return each._replace(key=key, order=words)
 
 
-def _joined(orders: list[Order]) -> Order | None:
+def _join(orders: list[Order]) -> Order | None:
     """The order of a sum that several operations take.  Agents and peeled iterations duplicate operations, so that
     equal orders count once."""
     if not orders:

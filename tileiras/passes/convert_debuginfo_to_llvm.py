@@ -69,7 +69,7 @@ def _convert(
     context: PassContext,
 ) -> None:
     """`types` maps the variables of the function to their types: a variable keeps the type of its first value."""
-    variable = _resolved(op.variable, op, function, context)
+    variable = _resolve(op.variable, op, function, context)
     if variable is None:
         return
     if isinstance(op, debuginfo.DeclareOp):
@@ -91,7 +91,7 @@ def _convert(
         _value(op, _typed(variable, result, types), result, context)
 
 
-def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:
+def _resolve(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:
     """The variable with a scope inside the function; None if the function lacks one."""
     own = subprogram_of(function.location)
     name = variable.variable_name

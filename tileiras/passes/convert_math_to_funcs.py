@@ -28,13 +28,13 @@ class ConvertMathToFuncs(Pass):
             for function in functions:
                 for inner in () if function.is_declaration else operations_of(function):
                     row = math_to_funcs.FUNCTIONS.get(inner.name)
-                    function_op = _converted(inner, row, context) if row is not None else None
+                    function_op = _convert(inner, row, context) if row is not None else None
                     if function_op is not None and function_op.sym_name.value not in names:
                         names.add(function_op.sym_name.value)
                         block.append(function_op)
 
 
-def _converted(op: Operation, row: math_to_funcs.Function, context: PassContext) -> llvm.LLVMFuncOp | None:
+def _convert(op: Operation, row: math_to_funcs.Function, context: PassContext) -> llvm.LLVMFuncOp | None:
     """The declaration of the function that an operation calls now, if it calls one."""
     try:
         return math_to_funcs.convert(op, row)

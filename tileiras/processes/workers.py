@@ -93,7 +93,7 @@ class Pool:
         for seconds in RESTART_SECONDS:
             connection, theirs = self._context.Pipe()
             try:
-                return self._forked(connection, theirs) if FORKS else self._spawned(connection, theirs)
+                return self._fork(connection, theirs) if FORKS else self._spawn(connection, theirs)
             except (EOFError, OSError) as error:
                 reason = error
                 connection.close()
@@ -102,14 +102,14 @@ class Pool:
                 theirs.close()
         raise WorkerDied(f"no process that compiles can be started: {reason}")
 
-    def _forked(self, connection: Any, theirs: Any) -> _Worker:
+    def _fork(self, connection: Any, theirs: Any) -> _Worker:
         if self._forker is None or not self._forker.is_alive():
             self._forker = Forker(self._serve, self._preload, self._owner)
         forker = self._forker
         pid = forker.fork(theirs)
         return _Worker(pid, connection, lambda: forker.end(pid, self._patience))
 
-    def _spawned(self, connection: Any, theirs: Any) -> _Worker:
+    def _spawn(self, connection: Any, theirs: Any) -> _Worker:
         # Daemonic: it must not keep the build's process alive.
         process = self._context.Process(target=self._serve, args=(theirs, self._owner), daemon=True)
         with _without_main():

@@ -14,7 +14,7 @@ _WORD = re.compile(r'(?:^|; )([a-z]+\.[a-z0-9-]+)| (\w+)=("(?:[^"\\]|\\.)*"|[^ ;
 
 
 def spell(code: str, arguments: Mapping[str, int | str]) -> str:
-    return " ".join((code, *(f"{name}={_quoted(value)}" for name, value in arguments.items())))
+    return " ".join((code, *(f"{name}={_quote(value)}" for name, value in arguments.items())))
 
 
 def parse(spelled: str) -> list[Any]:
@@ -37,7 +37,7 @@ def parse(spelled: str) -> list[Any]:
     return rows
 
 
-def _quoted(value: int | str) -> str:
+def _quote(value: int | str) -> str:
     # Digits alone would be parsed as a number.
     is_plain = isinstance(value, int) or _PLAIN.fullmatch(value) and not _is_number(value)
     return str(value) if is_plain else json.dumps(value)

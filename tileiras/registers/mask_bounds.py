@@ -124,14 +124,14 @@ def _join(op: arith.AndIOp, ranges: RangeAnalysis) -> bool:
             # The nearer bound has to be of fewer elements than the mask.
             if math.prod(shape[dim] for dim in along) == math.prod(shape):
                 continue
-            agreed = _agreed(one, other, ranges)
+            agreed = _common_predicate(one, other, ranges)
             if agreed is not None:
                 _replace(op, agreed, *((each, _step(each, agreed)) for each in (one, other)))
                 return True
     return False
 
 
-def _agreed(one: Limit, other: Limit, ranges: RangeAnalysis) -> str | None:
+def _common_predicate(one: Limit, other: Limit, ranges: RangeAnalysis) -> str | None:
     """Common predicate of both limits; None if adjusting a bound could overflow."""
     for predicate in dict.fromkeys((one.predicate, other.predicate)):
         for each in (one, other):
@@ -159,7 +159,7 @@ def _replace(op: arith.AndIOp, predicate: str, *bounds: tuple[Limit, int]) -> No
     along = {dim for limit, _ in bounds for dim in limit.bound.along}
     small = tuple(size if dim in along else 1 for dim, size in enumerate(shape))
     nearer = arith.MinSIOp if bounds[0][0].is_upper else arith.MaxSIOp
-    ends = [_broadcast(builder, _shifted(builder, limit.bound, step), small) for limit, step in bounds]
+    ends = [_broadcast(builder, _shift(builder, limit.bound, step), small) for limit, step in bounds]
     dims = tuple(dim if dim in along else None for dim in range(len(shape)))
     joined = Spread(builder.insert(nearer(*ends)).results[0], dims)
     builder = Builder.before(op)
@@ -185,7 +185,7 @@ def _outermost(op: Operation, values: list[Value]) -> Operation:
     return result
 
 
-def _shifted(builder: Builder, bound: Spread, step: int) -> Spread:
+def _shift(builder: Builder, bound: Spread, step: int) -> Spread:
     """A bound plus a number."""
     if not step:
         return bound

@@ -55,7 +55,7 @@ def of_source(
     helper.start()  # loads LLVM in a helper process meanwhile
     with programs.working_folder() as folder:
         source = build_source(path, name, options, folder, entries, progress)
-        kernels = [_as_asked(collected(unit, launch, progress)) for unit in source]
+        kernels = [_as_asked(collect(unit, launch, progress)) for unit in source]
     return Report(name, tileiras.__version__, tuple(kernels), ())
 
 
@@ -86,13 +86,13 @@ def of_artifacts(paths: Sequence[str], title: str, *, most: int = 8, progress: P
 
 
 def _of_units(title: str, units: Sequence[Unit], most: int, progress: Progress) -> Report:
-    kernels = [collected(unit, None, progress) for unit in units[:most]]
+    kernels = [collect(unit, None, progress) for unit in units[:most]]
     further = [f"{unit.name} ({unit.source_name}, {unit.target})" for unit in units[most:]]
     missing = (f"{len(further)} further kernels, which --entry shows: {', '.join(further)}",) if further else ()
     return Report(title, tileiras.__version__, tuple(kernels), missing)
 
 
-def collected(unit: Unit, launch: Launch | None = None, progress: Progress = silent) -> Kernel:
+def collect(unit: Unit, launch: Launch | None = None, progress: Progress = silent) -> Kernel:
     """Collect all data of a kernel from its artifacts."""
     return _Collector(unit, launch, progress).kernel()
 

@@ -185,7 +185,7 @@ def _counterpart(kernel: Kernel, other: Report) -> Kernel | None:
 def _difference(kernel: Kernel, other: Kernel) -> Difference:
     before = {figure.name: figure for figure in figures(other)}
     after = {figure.name: figure for figure in figures(kernel)}
-    rows = [_compared(name, before.get(name), after.get(name)) for name in dict.fromkeys([*after, *before])]
+    rows = [_compare(name, before.get(name), after.get(name)) for name in dict.fromkeys([*after, *before])]
     names = sorted({*kernel.options, *other.options})
     options = [
         Compared(name, str(other.options.get(name, "default")), str(kernel.options.get(name, "default")), None)
@@ -202,7 +202,7 @@ def _difference(kernel: Kernel, other: Kernel) -> Difference:
     )  # fmt: skip
 
 
-def _compared(name: str, before: Figure | None, after: Figure | None) -> Compared:
+def _compare(name: str, before: Figure | None, after: Figure | None) -> Compared:
     old, new = (each.value if each is not None else None for each in (before, after))
     change = new / old - 1 if old and new is not None else None
     return Compared(name, before.text if before else "not known", after.text if after else "not known", change)

@@ -83,7 +83,7 @@ def lexer_of(level: str, file: str) -> Lexer:
 def lines(text: str, lexer: Lexer) -> list[str]:
     """Each line of a text as HTML in which nothing of the text is markup; as many as `text.split("\\n")` has."""
     rows: list[list[str]] = [[]]
-    for kind, value in _joined(lexer, text):
+    for kind, value in _join(lexer, text):
         for number, part in enumerate(value.split("\n")):
             if number:
                 rows.append([])
@@ -93,7 +93,7 @@ def lines(text: str, lexer: Lexer) -> list[str]:
     return ["".join(row) for row in rows]
 
 
-def _joined(lexer: Lexer, text: str) -> list[tuple[str, str]]:
+def _join(lexer: Lexer, text: str) -> list[tuple[str, str]]:
     """(class, text), with neighbours of one class joined."""
     # Pygments also splits at line breaks of other systems, which would shift all later lines.
     plain = text.replace("\r", " ")

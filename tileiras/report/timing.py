@@ -54,11 +54,11 @@ def tracks(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
     order = [key for key in names if key in spans] + [key for key in spans if key not in names]
     result = []
     for key in order[:MOST_TRACKS]:
-        result.append({"name": names.get(key, f"{key[0]}.{key[1]}"), "spans": _merged(sorted(spans[key]))})
+        result.append({"name": names.get(key, f"{key[0]}.{key[1]}"), "spans": _merge(sorted(spans[key]))})
     return result
 
 
-def _merged(spans: list[list[Any]]) -> list[list[Any]]:
+def _merge(spans: list[list[Any]]) -> list[list[Any]]:
     """At most about MOST_SPANS spans: gaps below the resolution of a drawing are closed."""
     if len(spans) <= MOST_SPANS:
         return spans

@@ -259,7 +259,7 @@ class Judge(NamedTuple):
         try:
             artifact = tileiras.build.library.compile(variant.source, entry=self.entry, **{**self.common, **own})
             if self.backend == CUDA:
-                return self._measured(artifact, variant, own)
+                return self._measure(artifact, variant, own)
             image = images.load(artifact, self.entry, tileiras.targets.rates.gpu(self.gpu))
             why = _difference(image, (variant.small, self.small), self.references)
             if not why:
@@ -272,7 +272,7 @@ class Judge(NamedTuple):
             why = str(error).split("\n")[0]
         return Candidate(own, result, why, variant.constants)
 
-    def _measured(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
+    def _measure(self, artifact: Artifact, variant: Variant, options: dict[str, Any]) -> Candidate:
         """Run a candidate on the GPU.
 
         Raises CompileError for arguments that do not match the kernel's parameters, which are the same for all

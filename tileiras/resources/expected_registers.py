@@ -190,13 +190,13 @@ class _Places:
         live = {value for value in block.arguments if value in last}
         sums = _Live(self._values, through | live)
         for run in _runs(operations):
-            beside = _added(around, self._of_run(run))
+            beside = _add(around, self._of_run(run))
             for op in run:
-                terms = _added(beside, self._terms(op))
+                terms = _add(beside, self._terms(op))
                 ending = {v for v in uses[op] if last[v] is op and v.parent_block is block}
                 if op.regions and not isinstance(op, _COMBINERS):
                     inside = {v for inner in op.walk() if inner is not op for v in self._operands(inner, op)}
-                    result = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
+                    result = _add(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
                     for region in op.regions:
                         for inner_block in region.blocks:
                             yield from self.of_block(inner_block, through | live - (ending - inside), result)
@@ -253,7 +253,7 @@ class _Places:
         for op in body:
             for name, amount in self._terms(op).items():
                 if name.partition("_")[0] in ("load", "store", "copy"):
-                    result = _added(result, {f"loop_{name}": amount})
+                    result = _add(result, {f"loop_{name}": amount})
         result["buffers_read"] = sum(isinstance(op, tileas.CopyOp) for op in body)
         result["further_dots"] = max(0, sum(isinstance(op, tileas.DOTS) for op in body) - 1)
         if _few_trips(loop):
@@ -279,7 +279,7 @@ def _place(op: Operation, live: _Live, terms: Terms) -> Place:
     return Place(op, result)
 
 
-def _added(terms: Terms, more: Terms) -> Terms:
+def _add(terms: Terms, more: Terms) -> Terms:
     result = dict(terms)
     for name, amount in more.items():
         result[name] = result.get(name, 0) + amount

@@ -331,11 +331,11 @@ def _for_cpu(image: Any, entry: str, metadata: Mapping[str, Any] | None) -> tupl
     if hasattr(image, "kernels"):
         if image.suffix not in cpu.SUFFIXES:
             return None
-        kernel = _described(descriptions(image), entry)
+        kernel = _describe(descriptions(image), entry)
         return next(each.artifacts[cpu.SUFFIX] for each in image.kernels if each.name == entry), kernel
     if metadata is None or all("scratch" not in kernel for kernel in metadata.get("kernels", ())):
         return None
-    return image_bytes(image), _described(descriptions(image, metadata), entry)
+    return image_bytes(image), _describe(descriptions(image, metadata), entry)
 
 
 def measure(
@@ -376,11 +376,11 @@ def _loaded(
     if entry not in module.kernels:
         # The caller describes one kernel at a time.
         module.kernels.update(descriptions(image, metadata, cuda.compute_capability))
-    _described(module.kernels, entry)
+    _describe(module.kernels, entry)
     return module
 
 
-def _described(kernels: Mapping[str, Mapping[str, Any]], entry: str) -> Mapping[str, Any]:
+def _describe(kernels: Mapping[str, Mapping[str, Any]], entry: str) -> Mapping[str, Any]:
     """A kernel's launch description; ArgumentError if the image has no such kernel."""
     if entry not in kernels:
         raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(kernels) or 'none'}")
@@ -403,7 +403,7 @@ def _check(
     kernels: Mapping[str, Mapping[str, Any]], entry: str, grid: int | Sequence[int], args: Sequence[Any], stream: Any
 ) -> None:
     """Raise ArgumentError for errors that a launch finds before it calls the driver."""
-    kernel = _described(kernels, entry)
+    kernel = _describe(kernels, entry)
     dimensions(grid)
     stream_handle(stream)
     pack(kernel, args, _NoDevice(), lambda tensor_map, address, dims, strides: b"")

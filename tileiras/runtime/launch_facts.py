@@ -65,7 +65,7 @@ def _holds(fact: str, grid: int, by_number: Mapping[int, int]) -> bool:
     return predicate == "positive" and least > 0
 
 
-def _divided(one: Interval, other: Interval) -> Interval:
+def _divide(one: Interval, other: Interval) -> Interval:
     if one[0] < 0 or other[0] < 1:
         raise _Unknown
     return one[0] // other[1], one[1] // other[0]
@@ -86,7 +86,7 @@ _OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
     "add": lambda one, other: (one[0] + other[0], one[1] + other[1]),
     "sub": lambda one, other: (one[0] - other[1], one[1] - other[0]),
     "mul": _product,
-    "div": _divided,
+    "div": _divide,
     "ceildiv": _divided_up,
     "min": lambda one, other: (min(one[0], other[0]), min(one[1], other[1])),
     "max": lambda one, other: (max(one[0], other[0]), max(one[1], other[1])),

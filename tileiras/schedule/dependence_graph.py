@@ -85,7 +85,7 @@ def loop_graph(
     costs = _costs(operations, staged, warps, table)
     if waits is None or costs is None:
         return None
-    node_of = _fused(operations, waits, costs)
+    node_of = _fuse(operations, waits, costs)
     busiest: dict[Unit, float] = {}
     for cost in costs:
         for unit, cycles in cost.busy.items():
@@ -276,7 +276,7 @@ def _costs(
     return tuple(costs)
 
 
-def _fused(
+def _fuse(
     operations: Sequence[Operation], waits: Sequence[Wait], costs: Sequence[OperationCost]
 ) -> tuple[int, ...]:
     """The node of each operation, identified by the number of its last operation."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tileiras.support.named_tuple import NamedTuple
 
-from .modulo_placement import Edge, Graph, Placement, ReservationTable, normalized
+from .modulo_placement import Edge, Graph, Placement, ReservationTable, normalize
 
 MOST_NODES = 10
 """The most nodes that occupy a unit; the number of rows to try is exponential in it."""
@@ -46,7 +46,7 @@ def improve(graph: Graph, placement: Placement, checks: int = MOST_CHECKS) -> Ex
         starts = search.run()
         checks_left = search.left
         if starts is not None:
-            return Exact(Placement(interval, normalized(starts), placement.trials), True)
+            return Exact(Placement(interval, normalize(starts), placement.trials), True)
         if checks_left <= 0:
             return Exact(None, False)
     return Exact(None, True)

@@ -142,7 +142,7 @@ def place(graph: Graph, budget_ratio: int = BUDGET_RATIO, least: int = 0, most: 
         starts, steps = _Search(graph, interval).run(budget_ratio * len(graph.nodes))
         steps_so_far += steps
         if starts is not None:
-            return Placement(interval, normalized(starts), steps_so_far)
+            return Placement(interval, normalize(starts), steps_so_far)
     return None
 
 
@@ -171,7 +171,7 @@ def place_serially(graph: Graph) -> Placement:
     return Placement(length, tuple(starts))
 
 
-def normalized(starts: Sequence[int]) -> tuple[int, ...]:
+def normalize(starts: Sequence[int]) -> tuple[int, ...]:
     """The same placement with the earliest node at cycle 0."""
     first = min(starts, default=0)
     return tuple(start - first for start in starts)

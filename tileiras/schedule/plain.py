@@ -135,12 +135,12 @@ def _bytes_beside(func: aa.FuncOp, loops: list[tuple[scf.ForOp, list[StagedLoad]
     most_bytes = 0
     for loop, result in loops:
         single = turns_of(loop, result) or by_threads and turns_of_threads(loop, result)
-        beside = scratch_beside(loop, _replaced(result)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, result))
+        beside = scratch_beside(loop, _obsolete(result)) + pipe_mbarrier_bytes(func) * any(map(comes_in_boxes, result))
         most_bytes = max(most_bytes, (1 if single else 2) * sum(s.stage_bytes for s in result) + beside)
     return most_bytes
 
 
-def _replaced(staged_loads: list[StagedLoad]) -> set[Operation]:
+def _obsolete(staged_loads: list[StagedLoad]) -> set[Operation]:
     """The operations that a loop no longer executes when these loads run ahead."""
     return {leaf.convert for each in staged_loads for leaf in each.leaves} | {each.load for each in staged_loads}
 
@@ -300,7 +300,7 @@ class _Scheduler:
         """Give a loop the schedule of single stages where it can have it, and no ring fits, or, beside other CTAs of
         its SM, no ring that allows dots in flight between iterations."""
         bytes = sum(each.stage_bytes for each in staged_loads)
-        available = budget - scratch_beside(loop, _replaced(staged_loads))
+        available = budget - scratch_beside(loop, _obsolete(staged_loads))
         if self._stages or available < bytes:
             return False
         turns = turns_of(loop, staged_loads) or turns_of_threads(loop, staged_loads)
@@ -337,7 +337,7 @@ class _Scheduler:
             return True
         staged, fitting, no_room = list(staged_loads), 0, Reason("loops.no-shared-memory")
         while staged:
-            fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
+            fitting = (budget - scratch_beside(loop, _obsolete(staged))) // sum(s.stage_bytes for s in staged)
             if fitting >= 2:
                 break
             # The largest load stays synchronous, the others may still run ahead.
@@ -357,7 +357,7 @@ class _Scheduler:
         stores = _stored_operands(loop)
         in_flight = in_flight and (not stores or self._takes_turns(loop, stores, staged, budget))
         if in_flight and stores:
-            fitting = (budget - scratch_beside(loop, _replaced(staged))) // sum(s.stage_bytes for s in staged)
+            fitting = (budget - scratch_beside(loop, _obsolete(staged))) // sum(s.stage_bytes for s in staged)
         # Beside stored operands of warpgroups that memory is left to another CTA, whose threads compute under its dots.
         of_warpgroups = any(is_of_warpgroups(op) for op in loop.body.block.operations)
         alone = not stores or not of_warpgroups
@@ -366,12 +366,12 @@ class _Scheduler:
             most_stages = most_stages + 1 if trips is None else min(most_stages + 1, trips)
         number = min(most_stages, fitting)
         if in_place and False in self._by_agent and self._may_have_more(staged):
-            scratch = max(scratch_beside(loop, _replaced(staged)), scratch_before(loop, budget))
+            scratch = max(scratch_beside(loop, _obsolete(staged)), scratch_before(loop, budget))
             beside = around + ring_bytes(loop) + scratch + pipe_mbarrier_bytes(self._func)
             fewer = self._stages_beside_warpgroups(loop, number, staged, beside, in_flight)
             number, most_stages = fewer, fewer if fewer < number else most_stages
         if in_place and any(isinstance(each.load, tileas.LoadOp) for each in staged) and self._may_have_more(staged):
-            beside = around + ring_bytes(loop) + scratch_beside(loop, _replaced(staged))
+            beside = around + ring_bytes(loop) + scratch_beside(loop, _obsolete(staged))
             most = min(fitting, MAX_STAGES, trip_count(loop) or MAX_STAGES)
             number = self._stages_beside_as_many_ctas(number, most, staged, beside)
             most_stages = max(most_stages, number)
@@ -398,7 +398,7 @@ class _Scheduler:
     def _beside_pipes(self, loop: scf.ForOp, staged: list[StagedLoad]) -> int:
         """Bytes beside the pipe that a ring may become: it lives as long as the kernel, beside exchanges after the
         loop."""
-        replaced_ops, budget = _replaced(staged), shared_budget(self._func, self._target)
+        replaced_ops, budget = _obsolete(staged), shared_budget(self._func, self._target)
         anywhere = bytes_in_use(self._func.body.blocks[0], budget, replaced_ops)
         return max(scratch_beside(loop, replaced_ops), anywhere) + MBARRIER_BYTES
 
@@ -431,7 +431,7 @@ class _Scheduler:
             return False
         for convert in stores:
             convert.attributes[tileas.STAGES] = IntegerAttr(2, i32)
-        available = budget - scratch_beside(loop, _replaced(staged))
+        available = budget - scratch_beside(loop, _obsolete(staged))
         if available >= STAGES_IN_FLIGHT * sum(each.stage_bytes for each in staged):
             return True
         for convert in stores:
@@ -471,6 +471,6 @@ class _Scheduler:
         first = next((op for op in loop.body.block.operations if is_of_warpgroups(op)), None)
         if not operands or first is None or first in dots:
             return True
-        replaced_ops = _replaced(staged)
+        replaced_ops = _obsolete(staged)
         there = registers_per_thread(threads_of(self._func), self._func.kernel_spec.occupancy or 1)
         return registers_behind(first, loop, replaced_ops) + operands + LEAST_RESERVE <= there

@@ -174,7 +174,7 @@ class _SplitLoop(SlicedOperations):
         counter = binary(self.inner, arith.ShRSIOp, self.step, shift)
         part = binary(self.inner, arith.AndIOp, self.step, integer(self.inner, parts - 1, self.type))
         self.counter = part if self.type is i32 else self.inner.insert(arith.TruncIOp(part, result=i32)).results[0]
-        self.whole = self._narrowed(counter)
+        self.whole = self._narrow(counter)
         self.old.replace_all_uses_with(self.whole)
         for before, after in zip(loop.iter_args, body.arguments[1:]):
             before.replace_all_uses_with(after)
@@ -207,7 +207,7 @@ class _SplitLoop(SlicedOperations):
             value = self.outer.insert(arith.ExtSIOp(value, result=self.type)).results[0]
         return binary(self.outer, arith.MulIOp, value, integer(self.outer, parts, self.type))
 
-    def _narrowed(self, counter: Value) -> Value:
+    def _narrow(self, counter: Value) -> Value:
         """The old counter, in its type."""
         width: int = self.old.type.width
         if width == self.type.width:

@@ -125,7 +125,7 @@ class _Loop(SlicedOperations):
                 self.again(op)
         running = self._combine(body.arguments[2 : 2 + reduced])
         running += [value for values in self.scans.values() for value in values]
-        running += map(self._multiplied, self.dots, body.arguments[2 + len(types) :])
+        running += map(self._multiply, self.dots, body.arguments[2 + len(types) :])
         self.inner.location = place.location
         tokens = [self.values[r] for op in self.ops for r in op.results if isinstance(r.type, aa.MemTokenType)]
         token: Value = body.arguments[1]
@@ -193,7 +193,7 @@ class _Loop(SlicedOperations):
 
     # -- dots ------------------------------------------------------------------------------------------------------
 
-    def _multiplied(self, op: aa.DotOp, accumulators: Value) -> Value:
+    def _multiply(self, op: aa.DotOp, accumulators: Value) -> Value:
         """A dot's accumulators with those of this slice of K."""
         self.inner.location = op.location
         operands = [accumulators if dim is None else self._slice(v, dim) for v, dim in zip(op.operands, k_dims(op))]

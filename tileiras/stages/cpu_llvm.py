@@ -23,4 +23,4 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     )
     text, description = tileaa_to_cpu.lower(source, features)
     description["target"] = target.name
-    return StageResult(tileaa_to_cpu.described(f'target triple = "{target.triple}"\n{text}', description).encode())
+    return StageResult(tileaa_to_cpu.describe(f'target triple = "{target.triple}"\n{text}', description).encode())

@@ -64,7 +64,7 @@ class Image(NamedTuple):
         Raises CompileError for hidden parameters that are no tensor maps.
         """
         whole = json.loads(document)
-        return cls._checked(whole["target"], not data.startswith(b"\x7fELF"), data, whole["kernels"])
+        return cls._check(whole["target"], not data.startswith(b"\x7fELF"), data, whole["kernels"])
 
     @classmethod
     def all_of(cls, data: bytes, document: bytes) -> list[Image]:
@@ -72,10 +72,10 @@ class Image(NamedTuple):
         if not is_fat_binary(data):
             return [cls.of(data, document)]
         every = json.loads(document)["images"]
-        return [cls._checked(each["target"], each["form"] == "ptx", data, each["kernels"]) for each in every]
+        return [cls._check(each["target"], each["form"] == "ptx", data, each["kernels"]) for each in every]
 
     @classmethod
-    def _checked(cls, target: str, ptx: bool, data: bytes, kernels: Sequence[Mapping[str, Any]]) -> Image:
+    def _check(cls, target: str, ptx: bool, data: bytes, kernels: Sequence[Mapping[str, Any]]) -> Image:
         (kernel,) = kernels
         result = cls(target, ptx, data, kernel)
         if not result.is_linked:
@@ -222,7 +222,7 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
             "/// Launch requirements on each target: threads of a CTA, CTAs of a tile block, bytes of shared memory.",
             f"inline constexpr tileiras::Needs {kernel.function}_needs[] = {{",
             *(
-                f'    {{"{target}", {_braced(d["block"])}, {_braced(d["cluster"])}, {d["shared_memory"]}}},'
+                f'    {{"{target}", {_brace(d["block"])}, {_brace(d["cluster"])}, {d["shared_memory"]}}},'
                 for target, d in needs.items()
             ),
             "};",
@@ -315,9 +315,9 @@ def _row(image: Image, data: str, maps_name: str, pairs: str, lines: list[str]) 
         lines += [f"static const tileiras::Term {where}[] = {{", *(f"    {term}," for term in terms), "};", ""]
     size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
     return (
-        f'{{"{image.target}", "{d["name"]}", {_bool(image.ptx)}, {data}, {len(image.data)}, {_braced(d["block"])}, '
-        f"{_braced(d['cluster'])}, {_bool(d['blocks_are_clusters'])}, "
-        f"{_braced(d.get('cluster_blocks', (1, 1, 1)))}, {d['shared_memory']}, "
+        f'{{"{image.target}", "{d["name"]}", {_bool(image.ptx)}, {data}, {len(image.data)}, {_brace(d["block"])}, '
+        f"{_brace(d['cluster'])}, {_bool(d['blocks_are_clusters'])}, "
+        f"{_brace(d.get('cluster_blocks', (1, 1, 1)))}, {d['shared_memory']}, "
         f"{_bool(d['tile_launch'])}, {maps_name if maps else 'nullptr'}, {len(maps)}, {size}, {pairs}, "
         f"{where if terms else 'nullptr'}, {len(terms)}, nullptr}}"
     )
@@ -365,7 +365,7 @@ def _tensor_map(offset: int, description: tensor_map.TensorMap, parameters: Sequ
     return (
         f"    {{{offset}, {description.data_type}, {description.element_size}, {len(description.dims)}, "
         f"{operand(description.address)}, "
-        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(description.box)}, {_braced(description.element_strides)}, "
+        f"{{{lists[0]}}}, {{{lists[1]}}}, {_brace(description.box)}, {_brace(description.element_strides)}, "
         f"{description.interleave}, {description.swizzle}, {description.l2}, {description.oob}}},"
     )
 
@@ -374,7 +374,7 @@ def _bytes(data: bytes) -> list[str]:
     return ["    " + "".join(f"{byte}," for byte in data[n : n + 32]) for n in range(0, len(data), 32)]
 
 
-def _braced(sizes: Sequence[int]) -> str:
+def _brace(sizes: Sequence[int]) -> str:
     return "{" + ", ".join(map(str, sizes)) + "}"
 
 

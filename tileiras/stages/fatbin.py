@@ -91,11 +91,11 @@ def pack(compiled: Sequence[Compiled], bytecode: bytes | None, debug: bool = Fal
     bytecode if it is given."""
     by_target = {each.target: each for each in compiled}
     images = [Image(CUBIN, each.target, each.cubin) for each in compiled]
-    described = [_described(CUBIN, each) for each in compiled]
+    described = [_describe(CUBIN, each) for each in compiled]
     last = newest(list(by_target))
     if last is not None:
         images.append(Image(PTX, last, by_target[last].ptx))
-        described.append(_described(PTX, by_target[last]))
+        described.append(_describe(PTX, by_target[last]))
     if bytecode is not None:
         images.append(Image(BYTECODE, "", bytecode))
     return build(images, debug), (json.dumps({"images": described}, indent=1) + "\n").encode()
@@ -107,7 +107,7 @@ def bytecode_of(module: bytes, name: str, version: str | None) -> bytes:
     return tileiras.bytecode.write_module(tileiras.stages.read.read(module, name), number)
 
 
-def _described(form: str, compiled: Compiled) -> dict[str, Any]:
+def _describe(form: str, compiled: Compiled) -> dict[str, Any]:
     """NAME.json of all kernels in one, with the form of the image."""
     jsons = [json.loads(document) for document in compiled.documents]
     return {"form": form, **jsons[0], "kernels": [kernel for document in jsons for kernel in document["kernels"]]}

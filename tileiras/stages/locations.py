@@ -205,7 +205,7 @@ def decode(
         if len(parts) > 1:
             result = [decode(part, files, source_name, parent, scopes) for part in parts]
             # A caller may be a call site itself: `a@b@c` is a, called from b, called from c.
-            return FusedLoc.of(*result) if mark == "," else functools.reduce(_called, reversed(result))
+            return FusedLoc.of(*result) if mark == "," else functools.reduce(_call_site, reversed(result))
     if text[0] == "(":
         return decode(text[1:-1], files, source_name, parent, scopes)
     if "/" in text and text[0] == "f":
@@ -234,7 +234,7 @@ def _scope(text: str) -> Attribute:
     return ir.parse_attribute(text)
 
 
-def _called(caller: Location, callee: Location) -> Location:
+def _call_site(caller: Location, callee: Location) -> Location:
     return CallSiteLoc(callee, caller)
 
 

@@ -249,13 +249,13 @@ def _items(options: StageOptions) -> list[Pass | PassWhereFound]:
     for row in _enabled(options, strategy):
         if id(row) not in left_out:
             triggers = () if row.reports is strategy.loads else PASSES[row.name].triggers
-            items.append(PassWhereFound(partial(_created, row, strategy, values), triggers))
+            items.append(PassWhereFound(partial(_create, row, strategy, values), triggers))
     if strategy.may_have_agents:
         items.append(PassWhereFound(partial(_agent_verifier, options), PASSES[AGENT_VERIFIER].triggers))
     return items
 
 
-def _created(row: Decision, strategy: Strategy, values: Mapping[str, Any]) -> Pass | None:
+def _create(row: Decision, strategy: Strategy, values: Mapping[str, Any]) -> Pass | None:
     return _pass(row, values) if _applies(row, strategy) else None
 
 

@@ -46,7 +46,7 @@ else:
 
         def __new__(cls, *values: Any, **by_name: int | str | Sequence[str]) -> Any:
             if by_name or len(values) != len(cls._fields):
-                values = _completed(cls, values, by_name)
+                values = _complete(cls, values, by_name)
             return tuple.__new__(cls, values)
 
         @classmethod
@@ -72,7 +72,7 @@ else:
         def __repr__(self) -> str:
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
-    def _completed(cls: type[NamedTuple], values: tuple[Any, ...], by_name: dict[str, Any]) -> list[Any]:
+    def _complete(cls: type[NamedTuple], values: tuple[Any, ...], by_name: dict[str, Any]) -> list[Any]:
         """The values of all fields from positional and keyword arguments and defaults; raises TypeError."""
         fields, defaults = cls._fields, cls._field_defaults
         complete = [*values]

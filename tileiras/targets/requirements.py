@@ -54,7 +54,7 @@ def admits(requirement: str, chip: str) -> bool:
     return form(requirement, chip) is not None
 
 
-def spelled(requirement: str) -> str:
+def spell(requirement: str) -> str:
     """A requirement in words: `90` -> "sm_90 or newer", `=100a,103a` -> "one of sm_100a, sm_103a"."""
     codes = ["sm_" + code for code in requirement.lstrip("=").split(",")]
     if not requirement.startswith("="):

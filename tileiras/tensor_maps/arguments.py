@@ -81,12 +81,12 @@ def fill_of(view: Value, desc: TmaDescType) -> str:
     if memref is None:
         raise VerifyError("expects a view whose memref is known here")
     dims = [desc.view.dim_map[dim] for dim in desc.order]
-    sizes = [_spelled(memref.size(dim), "size", dim) for dim in dims]
-    strides = [_spelled(memref.stride(dim), "stride", dim) for dim in dims[1:]]
+    sizes = [_spell(memref.size(dim), "size", dim) for dim in dims]
+    strides = [_spell(memref.stride(dim), "stride", dim) for dim in dims[1:]]
     words = [
         "tensor_map",
         f"element={_element(desc)}",
-        f"address={_spelled(memref.base, 'base', 0)}",
+        f"address={_spell(memref.base, 'base', 0)}",
         f"dims={','.join(sizes)}",
         *([f"strides={','.join(strides)}"] if strides else []),
         f"box={','.join(str(desc.box[dim]) for dim in desc.order)}",
@@ -105,7 +105,7 @@ def _swizzle(desc: TmaDescType) -> str:
     return str(desc.swizzle) if desc.atom == UNIT else f"{desc.swizzle}_atom_{desc.atom}"
 
 
-def _spelled(extent: Value | int, label: str, dim: int) -> str:
+def _spell(extent: Value | int, label: str, dim: int) -> str:
     result = host_value(extent)
     if result is None:
         operand = "the memref's base" if label == "base" else f"the {label} of dimension {dim}"

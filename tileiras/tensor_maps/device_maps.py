@@ -63,7 +63,7 @@ def build_maps(func: aa.FuncOp, target: Target) -> None:
             if key not in result:
                 builder = _start_of(program, op, slot, last)
                 builder.location = op.location
-                image = images.get(key[:2]) or builder.insert(_assembled(op)).results[0]
+                image = images.get(key[:2]) or builder.insert(_assemble(op)).results[0]
                 number = IntegerAttr(len(result), i32)
                 last[program] = builder.insert(
                     tileas.MapBuildOp(image, slot, number=number, result=op.result.type)
@@ -91,11 +91,11 @@ def _assemble_early(
             builder = Builder.before(view.next)
             builder.location = op.location
             warp = IntegerAttr((len(images) + 1) % warps, i32)
-            images[key] = builder.insert(_assembled(op, warp)).results[0]
+            images[key] = builder.insert(_assemble(op, warp)).results[0]
     return images
 
 
-def _assembled(op: MakeTmaDescOp, warp: IntegerAttr | None = None) -> tileas.MapAssembleOp:
+def _assemble(op: MakeTmaDescOp, warp: IntegerAttr | None = None) -> tileas.MapAssembleOp:
     return tileas.MapAssembleOp(op.view, warp=warp, result=tileas.MapImageType(op.result.type))
 
 

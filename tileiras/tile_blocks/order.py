@@ -141,7 +141,7 @@ class _Numbers:
     def _of(self, operation: type[Operation], lhs: Value, rhs: Value) -> Value:
         return binary(self._builder, operation, lhs, rhs)
 
-    def _mirrored(self, number: Value, size: Value) -> Value:
+    def _mirror(self, number: Value, size: Value) -> Value:
         return self._number(self._of(arith.SubIOp, self._of(arith.SubIOp, size, self._one), number))
 
     def _number(self, value: Value) -> Value:
@@ -152,7 +152,7 @@ class _Numbers:
     def from_end(self, axis: str) -> dict[str, Value]:
         """The program ids, counted from the end along an axis."""
         result = {each: self._id(each) for each in AXES}
-        return {**result, axis: self._mirrored(result[axis], self._size(axis))}
+        return {**result, axis: self._mirror(result[axis], self._size(axis))}
 
     def by_groups(self, group: int) -> dict[str, Value]:
         """The program ids that count the blocks of a group of rows from the end along x, all rows at a time.
@@ -170,7 +170,7 @@ class _Numbers:
         if cluster is not None:
             x, columns = of(arith.DivUIOp, cluster.first, cluster.blocks), of(arith.DivUIOp, columns, cluster.blocks)
         place = of(arith.AddIOp, of(arith.MulIOp, of(arith.SubIOp, row, first), columns), x)
-        column = self._mirrored(of(arith.DivUIOp, place, members), columns)
+        column = self._mirror(of(arith.DivUIOp, place, members), columns)
         if cluster is not None:
             column = of(arith.AddIOp, of(arith.MulIOp, column, cluster.blocks), cluster.rank)
             column = self._number(column)

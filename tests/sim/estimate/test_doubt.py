@@ -38,7 +38,7 @@ def doubted(monkeypatch):
 def test_a_joined_path_widens_the_interval_by_its_share():
     (reason,) = doubt.doubts(0.25, {}, H200)
     assert "25%" in reason.reason and not doubt.doubts(doubt.DOUBTFUL, {}, H200)
-    low, high = doubt.widened((90.0, 120.0), [reason])
+    low, high = doubt.widen((90.0, 120.0), [reason])
     assert (low, high) == pytest.approx((67.5, 160.0))
 
 
@@ -47,7 +47,7 @@ def test_a_throughput_above_the_best_published_is_in_doubt():
     (reason,) = doubt.doubts(0.0, {"f16": 1.2 * best, "f8": 1.0}, H200)
     assert "TFLOP/s of f16" in reason.reason
     # The time of the best published is inside.
-    assert doubt.widened((90.0, 100.0), [reason]) == pytest.approx((90.0, 120.0))
+    assert doubt.widen((90.0, 100.0), [reason]) == pytest.approx((90.0, 120.0))
     assert not doubt.doubts(0.0, {"f16": best}, H200)
 
 

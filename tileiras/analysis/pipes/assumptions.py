@@ -144,7 +144,7 @@ def key_of(value: Value, depth: int = 8) -> Key:
     if depth == 0:
         return op.name, number
     operands = [operand for operand in _token_operands(op) if not isinstance(operand.type, aa.MemTokenType)]
-    return op.name, _described(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
+    return op.name, _describe(op), number, tuple(key_of(operand, depth - 1) for operand in operands)
 
 
 CLUSTER = 2
@@ -176,7 +176,7 @@ def _token_operands(op: Operation) -> list[Value]:
     return [operand for inner in op.walk() for operand in inner.operands if operand not in inside]
 
 
-def _described(op: Operation) -> Key:
+def _describe(op: Operation) -> Key:
     """The names and attributes of an operation and those in its regions, without the annotations of passes."""
     return tuple(
         (inner.name, *((name, each) for name, each in inner.attributes.items() if "." not in name))

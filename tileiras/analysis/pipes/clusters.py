@@ -13,7 +13,7 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Pure, Value
 from tileiras.targets import Target
 from tileiras.targets.atoms.bulk_copies import BOX_MULTICAST, BULK_COPY_ATOMS
-from tileiras.targets.requirements import spelled
+from tileiras.targets.requirements import spell
 
 from ..cluster_uniformity import ClusterUniformity
 from ..derivations import is_derived
@@ -33,7 +33,7 @@ def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -
         return
     requires = BULK_COPY_ATOMS[BOX_MULTICAST].requires
     if not gpu.meets(requires):
-        yield pipe, f"is a pipe between CTAs, which needs {spelled(requires)}, not {gpu.name}"
+        yield pipe, f"is a pipe between CTAs, which needs {spell(requires)}, not {gpu.name}"
     if pipe.num_ctas != tileas.cluster_size(func):
         yield pipe, f"is a pipe between {pipe.num_ctas} CTAs, in a cluster of {tileas.cluster_size(func)}"
     values = ClusterUniformity(func)

@@ -48,7 +48,7 @@ from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.tensor_box import UNIT, alignment_of, tensor_boxes
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PAIR, TENSOR_MEMORY, WARPGROUPS
-from tileiras.targets.requirements import spelled
+from tileiras.targets.requirements import spell
 from tileiras.targets.sm import WARPGROUP
 
 from ..places import stage_error
@@ -169,7 +169,7 @@ def _warps_around(op: Operation) -> int:
 def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
     protocol, (producer, consumer) = protocol_of(pipe), pipe.kinds
     if not gpu.meets(protocol.requires):
-        needs = spelled(protocol.requires)
+        needs = spell(protocol.requires)
         yield pipe, f"is filled by '{producer}' and drained by '{consumer}', which needs {needs}, not {gpu.name}"
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage; an mbarrier counts at most {MOST_TRANSACTION_BYTES}"

@@ -66,7 +66,7 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
             except (TooLong, _TooMany) as error:
                 if unchecked is not None and type(error) not in beyond:
                     beyond.add(type(error))
-                    where = _spelled(assumption, decisive)
+                    where = _spell(assumption, decisive)
                     unchecked(
                         _around(programs),
                         Reason("agents.orders-beyond-events", limit=MOST_EVENTS, where=where)
@@ -75,7 +75,7 @@ def order_errors(func: aa.FuncOp, uses: PipeUses, unchecked: Unchecked | None = 
                     )
                 continue
             if wrong:
-                yield wrong[0], wrong[1] + _spelled(assumption, decisive)
+                yield wrong[0], wrong[1] + _spell(assumption, decisive)
                 return
 
 
@@ -118,7 +118,7 @@ def _assumptions(choices: dict[Key, list[int]]) -> Iterator[Assumption]:
         yield dict(zip(choices, combination))
 
 
-def _spelled(assumption: Assumption, decisive: Decisive) -> str:
+def _spell(assumption: Assumption, decisive: Decisive) -> str:
     """The assumption in words, if it is not empty."""
     parts = []
     for key, number in assumption.items():

@@ -95,7 +95,7 @@ class BuildLock:
                         return
                     if not result:
                         result = True
-                        self._say(f"tileiras: waiting for {_described(holder)}, which builds in {self.build}")
+                        self._say(f"tileiras: waiting for {_describe(holder)}, which builds in {self.build}")
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if _is_at(descriptor, path):
                     self._wait_for_workers()
@@ -187,7 +187,7 @@ def _write(descriptor: int, text: str) -> None:
     os.pwrite(descriptor, text.encode(errors="replace")[:4096], 0)
 
 
-def _described(holder: str) -> str:
+def _describe(holder: str) -> str:
     lines = holder.split("\n")
     return f"process {lines[1]} ({lines[2]})" if len(lines) == 3 else "another build"
 

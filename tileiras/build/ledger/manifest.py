@@ -39,7 +39,7 @@ FORMAT = 2
 DIGEST_SIZE = 32
 
 
-def _packed(states: Sequence[int]) -> str:
+def _pack(states: Sequence[int]) -> str:
     """Numbers, four per file, as 64-bit words in hexadecimal: JSON parses one string in half of the time of a list.
 
     Raises ValueError for a time that does not fit.
@@ -50,8 +50,8 @@ def _packed(states: Sequence[int]) -> str:
         raise ValueError(str(error)) from None
 
 
-def _unpacked(text: str) -> tuple[int, ...]:
-    """The numbers of `_packed`."""
+def _unpack(text: str) -> tuple[int, ...]:
+    """The numbers of `_pack`."""
     data = bytes.fromhex(text)
     return _words(len(data) // 32).unpack(data)
 
@@ -74,7 +74,7 @@ class Row(NamedTuple):
     files: list[str]
     """All files that are read or made, including the inputs."""
     states: str
-    """Four numbers per file in the form of `_packed`: size, mtime in ns, ctime in ns, inode.
+    """Four numbers per file in the form of `_pack`: size, mtime in ns, ctime in ns, inode.
 
     ctime is included because programs cannot set it, whereas many set mtime (cp -p, rsync).
     """
@@ -85,7 +85,7 @@ class Row(NamedTuple):
 
     def stated(self) -> Iterator[list[Any]]:
         """Yield the products as SCons records a file: path, signature, size, time in seconds."""
-        states = _unpacked(self.states)
+        states = _unpack(self.states)
         for path, signature in self.products:
             at = 4 * self.files.index(path)
             yield [path, signature, states[at], states[at + 1] // 1_000_000_000]
@@ -193,18 +193,18 @@ class Manifest:
             for status in map(os.stat, [prefix + name for name in row.files] if prefix else row.files):
                 states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             racy = (self._log.lines[key].time if key in self._log.lines else 0) - RACY_NS
-            if _packed(states) == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:
+            if _pack(states) == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:
                 return row
-            return self._compared(row, states, prefix, racy)
+            return self._compare(row, states, prefix, racy)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def _compared(self, row: Row, states: list[int], prefix: str, racy: int) -> Row | None:
+    def _compare(self, row: Row, states: list[int], prefix: str, racy: int) -> Row | None:
         """Return the row with the current states of its files, if files that may have changed have the same content."""
         import time
 
         quiet_before, is_worth = time.time_ns() - RACY_NS, False
-        last_states = list(_unpacked(row.states))
+        last_states = list(_unpack(row.states))
         for index, name in enumerate(row.files):
             at = 4 * index
             now, before = states[at : at + 4], last_states[at : at + 4]
@@ -215,7 +215,7 @@ class Manifest:
                     return None
                 # Worth writing if a manifest written now spares the next build this comparison.
                 is_worth |= max(now[1:3]) < quiet_before
-        self._rows[row.key] = row = row._replace(states=_packed(states))
+        self._rows[row.key] = row = row._replace(states=_pack(states))
         if is_worth:
             self._put(row)
         return row
@@ -270,7 +270,7 @@ class Manifest:
             Row(
                 key, self.relative(source), signature, [list(product) for product in products], list(entries),
                 sorted(state[0] for state in inputs), [state[0] for state in files],
-                _packed([number for state in files for number in state[1:5]]), "".join(state[5] for state in files),
+                _pack([number for state in files for number in state[1:5]]), "".join(state[5] for state in files),
                 [[*item] for item in (reads or {}).items()],
             )
         )  # fmt: skip

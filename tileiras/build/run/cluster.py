@@ -216,7 +216,7 @@ class Cluster:
         from distributed import CancelledError, KilledWorker
 
         try:
-            return self._result(self._connected().submit(perform_links, work, pure=False))
+            return self._result(self._connect().submit(perform_links, work, pure=False))
         except KilledWorker:
             return None  # several workers died while running it: the local run reports the cause
         # Clusters fail in many ways: unreachable, without this package, with another version of Python.
@@ -244,7 +244,7 @@ class Cluster:
             elif time.monotonic() - alone_since > ALONE_SECONDS:
                 raise OSError("it has no workers")
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         with self._lock:
             if self._off:
                 raise OSError("it is turned off")

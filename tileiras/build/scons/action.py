@@ -93,7 +93,7 @@ class StageAction(SCons.Action.FunctionAction):
         display.begin()
         report = _perform(session(env), step, source[0])
         if report.code:
-            report = _blamed(session(env), step, report)
+            report = _blame(session(env), step, report)
         else:
             session(env).know(step, report.digests)
         by = f" (overridden by {os.path.relpath(step.override)})" if step.override is not None else ""
@@ -121,7 +121,7 @@ def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
         source.get_ninfo().csig = now
 
 
-def _blamed(session: Session, step: Step, report: dispatch.Report) -> dispatch.Report:
+def _blame(session: Session, step: Step, report: dispatch.Report) -> dispatch.Report:
     """The report of a failure; blames the input artifact if it was modified after its stage wrote it."""
     digest = session.digests.get(os.path.abspath(step.input))
     if digest is None or digest == digest_if_there(step.input):

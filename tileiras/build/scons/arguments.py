@@ -22,7 +22,7 @@ _MISPLACED = re.compile(r"(Directory|File) (.*) found where (?:file|directory) e
 _KINDS = {"Directory": ("folder", "file"), "File": ("file", "folder")}
 
 
-def located(function: Callable[..., Any]) -> Callable[..., Any]:
+def locate(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator of pseudo-builders: wrong arguments are reported as SCons does for its own builders, with the message
     and the line of the SConstruct, without a traceback.
 

@@ -32,7 +32,7 @@ READ = pipeline.stage("read")
 MADE_OF_PTX = (".ptx", ".cubin", ".sass")
 
 
-@arguments.located
+@arguments.locate
 def tile_check(env: Any, kernels: Any) -> list[Any]:
     """Declare the verdicts of kernels: nodes that TileKernel or TileTree returned, with PTX or a product of it."""
     nodes = SCons.Util.flatten([kernels])

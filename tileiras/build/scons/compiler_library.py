@@ -18,7 +18,7 @@ from tileiras.build.scons import arguments
 from tileiras.diagnostics import CompileError
 
 
-@arguments.located
+@arguments.locate
 def tile_compiler(env: Any, target: Any) -> list[Any]:
     """Declare the shared library `target`."""
     target = str(arguments.path_or_node("target", target))
@@ -29,11 +29,11 @@ def tile_compiler(env: Any, target: Any) -> list[Any]:
         own.AppendUnique(CPPPATH=[sysconfig.get_paths()["include"]], **compiler_library.link_variables())
     except CompileError as error:
         raise SCons.Errors.UserError(error.diagnostics[0].message) from None
-    own.Append(CPPDEFINES={name: _quoted(value) for name, value in compiler_library.places().items()})
+    own.Append(CPPDEFINES={name: _quote(value) for name, value in compiler_library.places().items()})
     own.Append(LINKFLAGS=compiler_library.version_flags())
     return own.SharedLibrary(target, own.SharedObject(f"{target}_program", os.path.join(folder, "tileiras.c")))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A C string literal, as a word of a shell's command."""
     return f'\\"{text}\\"'

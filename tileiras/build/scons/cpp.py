@@ -38,7 +38,7 @@ Make = Callable[[Sequence[embed.Image], str], bytes]
 """A function that returns the text of a C++ file with images, given its namespace."""
 
 
-def _embedded(env: Any, target: str, make: Make, images: list[Any], namespace: str) -> list[Any]:
+def _embed(env: Any, target: str, make: Make, images: list[Any], namespace: str) -> list[Any]:
     """Declare a C++ file of images and their descriptions in turn, then the names of cuTile kernels' parameters."""
 
     def write(target: Any, source: Any, env: Any) -> None:
@@ -104,34 +104,34 @@ def _exported_names(product: Any) -> list[Any]:
     return []
 
 
-@arguments.located
+@arguments.locate
 def tile_header(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the header `target`."""
     target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
-    return _embedded(env, target, embed.header, images, namespace)
+    return _embed(env, target, embed.header, images, namespace)
 
 
-@arguments.located
+@arguments.locate
 def tile_object(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the object `target`."""
     target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
-    text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+    text = _embed(env, f"{target}_images.cpp", embed.source, images, namespace)
     return [*env.Object(target, text), *_objects(images)]
 
 
-@arguments.located
+@arguments.locate
 def tile_library(
     env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
 ) -> list[Any]:
     """Declare the static library `target` and its header."""
     target, images, namespace = _begin(env, target, source, emit, namespace, keywords)
-    result = _embedded(env, f"{target}.h", embed.header, images, namespace)
+    result = _embed(env, f"{target}.h", embed.header, images, namespace)
     env.AppendUnique(CPPPATH=[result[0].dir], LIBS=_libraries(images))
-    text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+    text = _embed(env, f"{target}_images.cpp", embed.source, images, namespace)
     return env.StaticLibrary(target, [*text, *_objects(images)])
 
 

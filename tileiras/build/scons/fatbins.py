@@ -49,7 +49,7 @@ def _write(target: Any, source: Any, env: Any) -> None:
     write_atomically(str(target[1]), document)
 
 
-@arguments.located
+@arguments.locate
 def tile_fatbin(
     env: Any, target: Any, source: Any, sm: str | Iterable[str] | None = None, **keywords: Any
 ) -> list[Any]:

@@ -61,7 +61,7 @@ def _write(target: Any, source: Any, env: Any) -> int:
         return code
 
 
-@arguments.located
+@arguments.locate
 def tile_report(env: Any, target: Any, kernels: Any) -> list[Any]:
     """Declare a report of kernels, which are nodes that TileKernel or TileTree returned.  The target's suffix
     determines the format: `.html`, `.md` or `.json`.

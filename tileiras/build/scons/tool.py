@@ -45,7 +45,7 @@ from tileiras.build.store.local import default_directory
 from tileiras.build.watch.targets import Single, Tree
 from tileiras.diagnostics import ExitCode
 
-command_line = arguments.located(construction_variables)
+command_line = arguments.locate(construction_variables)
 """The construction variables that the words `NAME=VALUE` of a command line set: for `Environment` in an SConstruct."""
 
 _LATER = {
@@ -60,7 +60,7 @@ _LATER = {
 """Pseudo-builders whose files are loaded by the first call: file and function."""
 
 
-@arguments.located
+@arguments.locate
 def tile_kernel(
     env: Any,
     source: Any,
@@ -102,7 +102,7 @@ def _add_products(env: Any, nodes: list[Any]) -> None:
         env.Depends(top, outside)
 
 
-@arguments.located
+@arguments.locate
 def tile_tree(
     env: Any,
     directory: Any,
@@ -160,7 +160,7 @@ def _note(item: Tree | Single) -> None:
             _scripts[frame.sconscript.srcnode().abspath] = None
 
 
-@arguments.located
+@arguments.locate
 def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     """Declare a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
 
@@ -217,7 +217,7 @@ def _has_consumers(env: Any) -> bool:
     return False
 
 
-@arguments.located
+@arguments.locate
 def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
     """Emitter of the stage builders called alone: adds the side artifacts that the stage writes and reads."""
     if env.get("TILE_STEP") is None:

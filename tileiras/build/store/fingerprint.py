@@ -258,7 +258,7 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
     tree = ast.parse(data, path)
     imports: set[tuple[str, str]] = set()
     imports.update(named_files(tree, package))
-    for node in _executed(tree):
+    for node in _executed_statements(tree):
         if isinstance(node, ast.Import):
             imports.update((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -335,7 +335,7 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roots))
 
 
-def _executed(tree: ast.Module) -> Iterable[ast.stmt]:
+def _executed_statements(tree: ast.Module) -> Iterable[ast.stmt]:
     """The statements of a module except the bodies of `if TYPE_CHECKING:`."""
     import ast
 
@@ -351,11 +351,11 @@ def _executed(tree: ast.Module) -> Iterable[ast.stmt]:
 
 
 def _expressions(tree: ast.Module) -> Iterable[ast.AST]:
-    """The nodes inside of the statements of `_executed`."""
+    """The nodes inside of the statements of `_executed_statements`."""
     import ast
 
     with_statements = ast.stmt, ast.excepthandler, ast.match_case
-    for statement in _executed(tree):
+    for statement in _executed_statements(tree):
         stack = [statement]
         while stack:
             inner = [each for each in ast.iter_child_nodes(stack.pop()) if not isinstance(each, with_statements)]

@@ -231,7 +231,7 @@ class ArtifactStore:
     def fetch(self, key: str, ask: bool = True) -> bytes | None:
         """Like `get`; on a miss, query the team's server if `ask`, and store its row here."""
         value = self.get(key)
-        return self._fetched([key], ask).get(key) if value is None and self.remote is not None else value
+        return self._fetch([key], ask).get(key) if value is None and self.remote is not None else value
 
     def fetch_ahead(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the rows of many keys with a single look-up on the server; `fetch` does not query these keys again."""
@@ -240,9 +240,9 @@ class ArtifactStore:
             value = self.get(key)
             if value is not None:
                 result[key] = value
-        return result | self._fetched([key for key in keys if key not in result], True)
+        return result | self._fetch([key for key in keys if key not in result], True)
 
-    def _fetched(self, keys: Sequence[str], ask: bool) -> dict[str, bytes]:
+    def _fetch(self, keys: Sequence[str], ask: bool) -> dict[str, bytes]:
         """Return the server's rows, fetched now or earlier, for keys that are not stored here."""
         if self.remote is None:
             return {}

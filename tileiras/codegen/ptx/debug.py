@@ -47,10 +47,10 @@ def spell_file_names(module: PtxModule) -> None:
     for index, piece in enumerate(module.pieces):
         # LLVM escapes bytes that are not printable ASCII.
         if isinstance(piece, str) and "\\" in piece:
-            module.pieces[index] = re.sub(FILE, lambda m: f'\t.file\t{m[1]} "{spelled(unescape(m[2]))}"\n', piece)
+            module.pieces[index] = re.sub(FILE, lambda m: f'\t.file\t{m[1]} "{spell(unescape(m[2]))}"\n', piece)
 
 
-def spelled(name: str) -> str:
+def spell(name: str) -> str:
     data = name.encode(errors="surrogateescape")
     return "".join(chr(b) if 32 <= b < 127 and b != 34 else f"%{b:02X}" for b in data)
 

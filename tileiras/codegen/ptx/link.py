@@ -28,7 +28,7 @@ def link(texts: Sequence[str]) -> str:
     for module in modules:
         if (split(module.target)[0], module.address_size) != (split(target)[0], first.address_size):
             raise CompileError.at(None, f"PTX modules for {first.target} and {module.target} cannot be one")
-        renamed = _renamed(module, statements_by_name)
+        renamed = _rename(module, statements_by_name)
         for piece in module.pieces:
             if isinstance(piece, ptx.PtxEntry):
                 body = _with_names(piece.body, renamed)
@@ -81,7 +81,7 @@ def statements(text: str) -> list[str]:
     return result
 
 
-def _renamed(module: ptx.PtxModule, statements_by_name: dict[str, str]) -> dict[str, str]:
+def _rename(module: ptx.PtxModule, statements_by_name: dict[str, str]) -> dict[str, str]:
     """New names for the local functions of a module that are something else in `statements_by_name`."""
     renamed: dict[str, str] = {}
     for piece in module.pieces:

@@ -136,14 +136,14 @@ class ReduceOp(_Aggregate, name="cuda_tile.reduce", since="13.1", opcode=0x58):
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [cls._reduced(value.type, attributes["dim"].value) for value in operands]
+        return [cls._reduce(value.type, attributes["dim"].value) for value in operands]
 
     @staticmethod
-    def _reduced(tile: TileType, dim: int) -> TileType:
+    def _reduce(tile: TileType, dim: int) -> TileType:
         return tile.with_shape(size for number, size in enumerate(tile.shape) if number != dim)
 
     def _verify_results(self, tiles: list[Any]) -> None:
-        types = [self._reduced(tile, self.dim.value) for tile in tiles]
+        types = [self._reduce(tile, self.dim.value) for tile in tiles]
         value = [result.type for result in self.results]
         if value != types:
             words = [", ".join(f"'{type}'" for type in types) for types in (types, value)]

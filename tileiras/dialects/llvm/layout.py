@@ -26,9 +26,9 @@ def size_and_alignment(type: Type) -> tuple[int, int]:
         size, widest = 0, 1
         for member in type.elements:
             own, alignment = size_and_alignment(member)
-            size = _aligned(size, alignment) + own
+            size = _align(size, alignment) + own
             widest = max(widest, alignment)
-        return _aligned(size, widest), widest
+        return _align(size, widest), widest
     if isinstance(type, LLVMArrayType):
         size, alignment = size_and_alignment(type.element_type)
         return size * type.count, alignment
@@ -47,9 +47,9 @@ def parameter_space_bytes(types: Sequence[Any], by_value: Sequence[Any] = ()) ->
     for number, type in enumerate(types):
         pointee = by_value[number] if number < len(by_value) else None
         own, alignment = size_and_alignment(type if pointee is None else pointee)
-        size = _aligned(size, alignment) + own
+        size = _align(size, alignment) + own
     return size
 
 
-def _aligned(size: int, alignment: int) -> int:
+def _align(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment

@@ -38,7 +38,7 @@ class _TruncateOnce(RewritePattern):
         below, above = arms if test.predicate.value in _BELOW else arms[::-1]
         if not isinstance(below, math.CeilOp) or not isinstance(above, math.FloorOp):
             return False
-        added = _added(below.operand, test.lhs), _added(above.operand, test.lhs)
+        added = _addend(below.operand, test.lhs), _addend(above.operand, test.lhs)
         if added[0] is None or added[1] is None or added[0] > 0 or added[1] < 0:
             return False
         result = arith.SelectOp(choice.condition, arms[0].operand, arms[1].operand, location=choice.location)
@@ -73,7 +73,7 @@ class SelectAddend(RewritePattern):
         if first.rounding_mode is not second.rounding_mode or first.flush_to_zero is not second.flush_to_zero:
             return False
         x = first.rhs if _number(first.rhs) is None else first.lhs
-        numbers = [number for arm in arms if (number := _added(arm.result, x)) is not None]
+        numbers = [number for arm in arms if (number := _addend(arm.result, x)) is not None]
         if len(numbers) < len(arms):
             return False
         constants = [_splat(number, op.result.type, rewriter, op.location) for number in numbers]
@@ -83,7 +83,7 @@ class SelectAddend(RewritePattern):
         return True
 
 
-def _added(value: Value, x: Value) -> float | None:
+def _addend(value: Value, x: Value) -> float | None:
     """The constant whose sum with `x` a value is; None for other values."""
     if value is x:
         return 0.0

@@ -244,7 +244,7 @@ class CvtOp(NVVMOp, name="nvvm.cvt", traits=(Pure,)):
         source, target = self.arg.type, self.res.type
         if element_count(source) != element_count(target):
             raise VerifyError("operand and result must have as many elements")
-        names = [self._spelled(element_type(t)) for t in (source, target)]
+        names = [self._spell(element_type(t)) for t in (source, target)]
         if names == ["f32", "f16"] and self.ftz is None:
             # LLVM has the pair of halves only, and not in every direction.
             return Assembly(f"cvt.{self.rounding.value}.f16.f32 $0, $1;", "=h,f", "75", PTX60)
@@ -253,7 +253,7 @@ class CvtOp(NVVMOp, name="nvvm.cvt", traits=(Pure,)):
             raise VerifyError(f"has no instruction from '{source}' to '{target}'")
         return intrinsic(f"{stem}.{self.rounding.value}{'.ftz' if self.ftz is not None else ''}")
 
-    def _spelled(self, type: FloatType | IntegerType) -> str:
+    def _spell(self, type: FloatType | IntegerType) -> str:
         if isinstance(type, FloatType):
             return type.keyword
         return ("u" if self.is_unsigned is not None else "s") + str(getattr(type, "width", 0))

@@ -54,7 +54,7 @@ def _members(op: Any) -> tuple[Any, ...]:
     return op.res.type.elements if isinstance(op.res.type, LLVMStructType) else (op.res.type,)
 
 
-def _threaded(op: Any, instruction: str) -> Assembly:
+def _thread_registers(op: Any, instruction: str) -> Assembly:
     """An instruction without operands, through which the registers of an operation are threaded."""
     members = _members(op)
     inputs = tuple(v.type for v in op.registers)
@@ -73,7 +73,7 @@ class WgmmaFenceOp(NVVMOp, name="nvvm.wgmma.fence.aligned", traits=_EFFECTS):
     assembly_format = "$registers attr-dict `:` functional-type($registers, $res)"
 
     def target(self) -> Assembly:
-        return _threaded(self, "wgmma.fence.sync.aligned;")
+        return _thread_registers(self, "wgmma.fence.sync.aligned;")
 
 
 class WgmmaCommitGroupOp(NVVMOp, name="nvvm.wgmma.commit.group.sync.aligned", traits=_EFFECTS):
@@ -97,7 +97,7 @@ class WgmmaWaitGroupOp(NVVMOp, name="nvvm.wgmma.wait.group.sync.aligned"):
     def target(self) -> Assembly:
         if not 0 <= self.group.value <= 7:
             raise VerifyError(f"expects a number of groups from 0 to 7, got {self.group.value}")
-        return _threaded(self, f"wgmma.wait_group.sync.aligned {self.group.value};")
+        return _thread_registers(self, f"wgmma.wait_group.sync.aligned {self.group.value};")
 
 
 class WgmmaMmaAsyncOp(NVVMOp, name="nvvm.wgmma.mma_async", traits=(*_EFFECTS, AttrSizedOperandSegments)):

@@ -63,7 +63,7 @@ class _Compiler:
     def compile(self, name: str) -> Step:
         pieces: list[Any] = [name]
         self.elements(self.format.elements, pieces)
-        return _sequence(_merged(pieces))
+        return _sequence(_merge(pieces))
 
     def elements(self, elements: tuple, pieces: list, elided: Variable | None = None) -> None:
         for element in elements:
@@ -115,13 +115,13 @@ class _Compiler:
         unit = isinstance(anchor, Variable) and attribute_class(anchor.field) is UnitAttr and len(element.then) > 1
         then: list = []
         self.elements(element.then, then, anchor if unit else None)
-        print_then = _sequence(_merged(then))
+        print_then = _sequence(_merge(then))
         if not element.otherwise:
             pieces.append(lambda op, printer: print_then(op, printer) if present(op) else None)
             return
         otherwise: list = []
         self.elements(element.otherwise, otherwise)
-        print_else = _sequence(_merged(otherwise))
+        print_else = _sequence(_merge(otherwise))
         if element.inverted:
             print_then, print_else = print_else, print_then
         pieces.append(lambda op, printer: (print_then if present(op) else print_else)(op, printer))
@@ -133,7 +133,7 @@ class _Compiler:
         unit = len(rest) == 1 and isinstance(rest[0], Variable) and attribute_class(rest[0].field) is UnitAttr
         if not unit:
             self.elements(rest, inner)
-        run = _sequence(_merged(inner))
+        run = _sequence(_merge(inner))
         pieces.append(lambda op, printer: run(op, printer) if any(check(op) for check in checks) else None)
 
     # ---- values ------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class _Compiler:
         return successors
 
 
-def _merged(pieces: list) -> list:
+def _merge(pieces: list) -> list:
     """Neighbouring literal text joined."""
     merged: list = []
     for piece in pieces:

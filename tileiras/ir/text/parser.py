@@ -359,7 +359,7 @@ def _reader(cls: type[Operation]) -> Callable[[Parser, int], Operation]:
 def parse_operations(text: str, filename: str = "-", *, allow_unregistered: bool = False) -> list[Operation]:
     """The top-level operations of a text.  Raises CompileError (code 3) with located diagnostics."""
     parser = Parser(SourceText(filename, text), allow_unregistered=allow_unregistered)
-    return _guarded(parser, parser.parse_top_level)
+    return _guard(parser, parser.parse_top_level)
 
 
 def parse_module(text: str, filename: str = "-", *, allow_unregistered: bool = False) -> Any:
@@ -388,13 +388,13 @@ def parse_module(text: str, filename: str = "-", *, allow_unregistered: bool = F
 def parse_type(text: str) -> Any:
     """One type, alone in its text."""
     parser = Parser(SourceText("<type>", text))
-    return _guarded(parser, lambda: _whole(parser, parser.parse_type))
+    return _guard(parser, lambda: _whole(parser, parser.parse_type))
 
 
 def parse_attribute(text: str) -> Any:
     """One attribute, alone in its text."""
     parser = Parser(SourceText("<attribute>", text))
-    return _guarded(parser, lambda: _whole(parser, parser.parse_attribute))
+    return _guard(parser, lambda: _whole(parser, parser.parse_attribute))
 
 
 def _whole(parser: Parser, parse: Callable[[], Any]) -> Any:
@@ -404,7 +404,7 @@ def _whole(parser: Parser, parse: Callable[[], Any]) -> Any:
     return whole
 
 
-def _guarded(parser: Parser, parse: Callable[[], Any]) -> Any:
+def _guard(parser: Parser, parse: Callable[[], Any]) -> Any:
     try:
         return parse()
     except ParseError as error:

@@ -148,7 +148,7 @@ def _floordivsi(op: Operation) -> Value:
     return division.corrected(up=False)
 
 
-def _extended(extend: type[Operation]) -> Callable[[Operation], list[Value | None]]:
+def _extension_rule(extend: type[Operation]) -> Callable[[Operation], list[Value | None]]:
     def expand(op: Operation) -> list[Value | None]:
         make = _Expansion(op)
         double = make.with_element(IntegerType(2 * make.width))
@@ -164,7 +164,7 @@ def _extended(extend: type[Operation]) -> Callable[[Operation], list[Value | Non
     return expand
 
 
-def _resized(cls: type[Operation]) -> Callable[[Operation], Value | None]:
+def _resize_rule(cls: type[Operation]) -> Callable[[Operation], Value | None]:
     """An extension or a truncation.  One that takes another back, of bits that no register has, works in place."""
 
     def expand(op: Operation) -> Value | None:
@@ -195,11 +195,11 @@ EXPANSIONS: Mapping[str, Callable[[Operation], Any]] = {
     "arith.ceildivui": _ceildivui,
     "arith.ceildivsi": _ceildivsi,
     "arith.floordivsi": _floordivsi,
-    "arith.mulsi_extended": _extended(llvm.SExtOp),
-    "arith.mului_extended": _extended(llvm.ZExtOp),
-    "arith.extsi": _resized(llvm.SExtOp),
-    "arith.extui": _resized(llvm.ZExtOp),
-    "arith.trunci": _resized(llvm.TruncOp),
+    "arith.mulsi_extended": _extension_rule(llvm.SExtOp),
+    "arith.mului_extended": _extension_rule(llvm.ZExtOp),
+    "arith.extsi": _resize_rule(llvm.SExtOp),
+    "arith.extui": _resize_rule(llvm.ZExtOp),
+    "arith.trunci": _resize_rule(llvm.TruncOp),
 }
 
 

@@ -38,11 +38,11 @@ def _preview_call(op: cuda_tile.PreviewCallOp, args: tuple, rewriter: Conversion
     if any(isinstance(type, TensorType) for type in types):
         _check_shapes(op, types[: len(data)], result)
         value = rewriter.insert(nv_tileaa.ExternElementwiseOp(data, callee=callee, result=result)).results[0]
-        token = _joined(tokens, rewriter) if len(op.results) > 1 else None
+        token = _join(tokens, rewriter) if len(op.results) > 1 else None
     else:
         if _kernel_ctas(op, rewriter) > 1:
             raise CompileError.at_operation(op, "calls a function of scalars, which requires one CTA per tile block")
-        before = _joined(tokens, rewriter)
+        before = _join(tokens, rewriter)
         call = nv_tileaa.ExternCallOp(
             before, data, callee=callee, result_token=nv_tileaa.MemTokenType(), value=result
         )  # fmt: skip
@@ -62,7 +62,7 @@ def _kernel_ctas(op: Operation, rewriter: ConversionRewriter) -> int:
     return kernel_spec(entry, rewriter.data).num_ctas if entry.name == "cuda_tile.entry" else 1
 
 
-def _joined(tokens: list[Any], rewriter: ConversionRewriter) -> Any:
+def _join(tokens: list[Any], rewriter: ConversionRewriter) -> Any:
     """One token behind all tokens of a call."""
     values = list(dict.fromkeys(rewriter.value(token) for token in tokens))
     if len(values) == 1:

@@ -33,13 +33,13 @@ def _pack(op: cuda_tile.PackOp, args: tuple, rewriter: ConversionRewriter) -> An
     source, result = args[0], rewriter.convert_type(op.results[0].type)
     integer = IntegerType(source.type.element_type.width)
     bits = _bitcast(source, source.type.with_element_type(integer), rewriter)
-    return _joined(bits, result, rewriter) if integer.width < 8 else _taken_apart(bits, result, rewriter)
+    return _join(bits, result, rewriter) if integer.width < 8 else _taken_apart(bits, result, rewriter)
 
 
 def _unpack(op: cuda_tile.UnpackOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     result = rewriter.convert_type(op.results[0].type)
     bits = result.with_element_type(IntegerType(result.element_type.width))
-    spread = _taken_apart if bits.element_type.width < 8 else _joined
+    spread = _taken_apart if bits.element_type.width < 8 else _join
     return _bitcast(spread(args[0], bits, rewriter), result, rewriter)
 
 
@@ -55,7 +55,7 @@ def _taken_apart(wide: Value, result: TensorType, rewriter: ConversionRewriter) 
     return insert(nv_tileaa.ViewOp(parts, result=result)).results[0]
 
 
-def _joined(narrow: Value, result: TensorType, rewriter: ConversionRewriter) -> Value:
+def _join(narrow: Value, result: TensorType, rewriter: ConversionRewriter) -> Value:
     """Runs of integers as one wider integer each, the first in the lowest bits."""
     insert = rewriter.insert
     (count,), integer = result.shape, result.element_type

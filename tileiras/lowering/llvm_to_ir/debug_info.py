@@ -27,7 +27,7 @@ from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_loca
 from tileiras.ir import CallSiteLoc, Location, VerifyError
 from tileiras.support.named_tuple import NamedTuple
 
-from .literals import escaped
+from .literals import escape
 
 if TYPE_CHECKING:
     from tileiras.dialects import cuda_tile, debuginfo
@@ -138,12 +138,12 @@ class DebugMetadata:
 
     @staticmethod
     def _row(location: DILoc, path: str, column: int, printed: int, call: _Position | None) -> str:
-        row = f'!"{escaped(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}'
+        row = f'!"{escape(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}'
         function = subprogram_of(location)
         if call is None or function is None:
             return row
-        name = escaped(function.subprogram_name)
-        return f'{row}, !"{name}", !"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
+        name = escape(function.subprogram_name)
+        return f'{row}, !"{name}", !"{escape(call.path)}", i32 {call.line}, i32 {call.column}'
 
     def record(self, op: llvm.DbgDeclareOp | llvm.DbgValueOp, operand: str) -> str | None:
         """The record of an `llvm.intr.dbg.*` operation; None where values are not described.
@@ -177,7 +177,7 @@ class DebugMetadata:
         file = variable.scope.file
         argument = f"arg: {variable.arg}, " if variable.arg else ""
         return self._node(
-            f'!DILocalVariable(name: "{escaped(variable.variable_name)}", {argument}scope: '
+            f'!DILocalVariable(name: "{escape(variable.variable_name)}", {argument}scope: '
             f"{self.scope(variable.scope)}, file: {self._file(file.filename, file.directory)}, "
             f"line: {variable.line}, type: {self._type(variable.type)})"
         )
@@ -195,7 +195,7 @@ class DebugMetadata:
             members = ", ".join(self._member(type, number) for number in range(len(type.members)))
             elements = self._node("!{" + members + "}")
             return self._node(f"!DICompositeType(tag: DW_TAG_structure_type, size: {type.size}, elements: {elements})")
-        name = escaped(type.type_name)
+        name = escape(type.type_name)
         if isinstance(type, dialects.debuginfo.DIUnspecifiedTypeAttr):
             return self._node(f'!DIBasicType(tag: DW_TAG_unspecified_type, name: "{name}")')
         return self._node(f'!DIBasicType(name: "{name}", size: {type.size}, encoding: DW_ATE_{type.encoding.value})')
@@ -226,8 +226,8 @@ class DebugMetadata:
         kind = self._node(f"!DISubroutineType(types: {nothing})")
         flags = "DISPFlagDefinition" + (" | DISPFlagOptimized" if self.level.optimized else "")
         return self._node(
-            f'distinct !DISubprogram(name: "{escaped(scope.subprogram_name)}", '
-            f'linkageName: "{escaped(scope.linkage_name)}", scope: {file}, file: {file}, line: {scope.line}, '
+            f'distinct !DISubprogram(name: "{escape(scope.subprogram_name)}", '
+            f'linkageName: "{escape(scope.linkage_name)}", scope: {file}, file: {file}, line: {scope.line}, '
             f"type: {kind}, scopeLine: {scope.scope_line or scope.line}, spFlags: {flags}, unit: {unit})"
         )
 
@@ -248,7 +248,7 @@ class DebugMetadata:
 
     def _file(self, name: str, directory: str) -> str:
         directory = "" if directory == "." else directory
-        return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
+        return self._node(f'!DIFile(filename: "{escape(name)}", directory: "{escape(directory)}")')
 
 
 def _twice(variable: debuginfo.DILocalVariableAttr, other: debuginfo.DILocalVariableAttr) -> str:

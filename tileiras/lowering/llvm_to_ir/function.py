@@ -135,12 +135,12 @@ class FunctionTranslation:
                 count += 1
             for op in block.operations:
                 if isinstance(op, _INLINED):
-                    names[op.results[0]] = self._inlined(op)
+                    names[op.results[0]] = self._inline(op)
                 elif op.results:
                     names[op.results[0]] = f"%{count}"
                     count += 1
 
-    def _inlined(self, op: llvm.LLVMOp) -> str:
+    def _inline(self, op: llvm.LLVMOp) -> str:
         if isinstance(op, llvm.ConstantOp):
             return constant_text(op.value)
         if isinstance(op, llvm.ZeroOp):

@@ -71,11 +71,11 @@ def constant_text(value: Attribute) -> str:
             return f"splat ({name} {_scalar(bits, element)})"
         return "<" + ", ".join(f"{name} {_scalar(bits, element)}" for bits in value.stored_bits()) + ">"
     if isinstance(value, StringAttr):
-        return 'c"' + escaped(value.value) + '"'
+        return 'c"' + escape(value.value) + '"'
     raise VerifyError(f"'{value}' is not an LLVM constant", prefix=False)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A string between double quotes as LLVM IR has it: printable ASCII as it is, other bytes as hexadecimal pairs."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
@@ -90,4 +90,4 @@ def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, a
     """
     keyword = "sideeffect " if side_effects else ""
     together = " convergent" if ".sync" in asm or ".aligned" in asm else ""
-    return f'call {result} asm {keyword}"{escaped(asm)}", "{escaped(constraints)}"({arguments}){together}'
+    return f'call {result} asm {keyword}"{escape(asm)}", "{escape(constraints)}"({arguments}){together}'

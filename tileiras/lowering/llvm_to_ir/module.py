@@ -40,7 +40,7 @@ from tileiras.targets.nvptx import (
 )
 
 from .function import FunctionTranslation, checked_symbol
-from .literals import constant_text, escaped
+from .literals import constant_text, escape
 
 if TYPE_CHECKING:
     from .debug_info import DebugLevel, DebugMetadata
@@ -91,7 +91,7 @@ class ModuleTranslation:
         signature = (result, tuple(types))
         earlier = self._signatures.setdefault(name, signature)
         if earlier != signature:
-            raise VerifyError(f"calls '{name}' as {_spelled(signature)}, which is elsewhere {_spelled(earlier)}")
+            raise VerifyError(f"calls '{name}' as {_spell(signature)}, which is elsewhere {_spell(earlier)}")
         self._declarations.setdefault(name, f"declare {result} @{name}({', '.join(types)})")
 
     def require_function(self, name: str, result: str, types: Sequence[str]) -> None:
@@ -100,7 +100,7 @@ class ModuleTranslation:
         if earlier is None:
             raise VerifyError(f"'{name}' does not reference a valid function")
         if earlier != (result, tuple(types)):
-            raise VerifyError(f"calls '{name}' as {_spelled((result, tuple(types)))}, which is {_spelled(earlier)}")
+            raise VerifyError(f"calls '{name}' as {_spell((result, tuple(types)))}, which is {_spell(earlier)}")
         self.declare(name, result, types)
 
     def require_symbol(self, name: str, location: Location) -> None:
@@ -210,7 +210,7 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
     for number in range(len(function.function_type.inputs)):
         attributes: dict[str, Any] = function.argument_attributes(number)
         for key in (llvm.PARAMETER_NAME, llvm.PARAMETER_TYPE, llvm.HIDDEN_PARAMETER):
-            fields.append(f'!"{escaped(attributes[key].value) if key in attributes else ""}"')
+            fields.append(f'!"{escape(attributes[key].value) if key in attributes else ""}"')
     return ", ".join(fields)
 
 
@@ -218,13 +218,13 @@ def _pairs_metadata(function: llvm.LLVMFuncOp) -> str:
     """A kernel, the kernel that it replaces in launches, and the conditions of such a launch."""
     instead_of: Any = function.attributes[llvm.PAIRS_OF]
     facts: Any = function.attributes.get(llvm.PAIRS_WHERE, ())
-    return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, instead_of, *facts))
+    return ", ".join(f'!"{escape(each.value)}"' for each in (function.sym_name, instead_of, *facts))
 
 
 def _order_metadata(function: llvm.LLVMFuncOp) -> str:
     """A kernel and the lines of its certificate of order."""
     lines: Any = function.attributes[llvm.ORDER]
-    return ", ".join(f'!"{escaped(each.value)}"' for each in (function.sym_name, *lines))
+    return ", ".join(f'!"{escape(each.value)}"' for each in (function.sym_name, *lines))
 
 
 def _blobs(module: Operation) -> list[str]:
@@ -233,7 +233,7 @@ def _blobs(module: Operation) -> list[str]:
     nodes = []
     for blob in entry if isinstance(entry, ArrayAttr) else [entry] if entry is not None else []:
         if isinstance(blob, StringAttr):
-            nodes.append(f'!"path", !"{escaped(blob.value)}"')
+            nodes.append(f'!"path", !"{escape(blob.value)}"')
         elif isinstance(blob, DenseArrayAttr) and blob.element_type is i8:
             data = bytes(number & 0xFF for number in blob.elements)
             nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
@@ -252,7 +252,7 @@ def _flag(module: Operation, name: str) -> bool:
     return value is not None
 
 
-def _spelled(signature: tuple[str, tuple[str, ...]]) -> str:
+def _spell(signature: tuple[str, tuple[str, ...]]) -> str:
     return f"{signature[0]} ({', '.join(signature[1])})"
 
 

@@ -8,7 +8,7 @@ from tileiras.dialects.llvm.types import element_type, llvm_text
 from tileiras.dialects.nvvm.base import Assembly, NVVMOp
 from tileiras.dialects.nvvm.intrinsics import Intrinsic
 from tileiras.ir import Type, VectorType, VerifyError
-from tileiras.targets.requirements import admits, spelled
+from tileiras.targets.requirements import admits, spell
 
 from .literals import assembly_text
 
@@ -24,7 +24,7 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
     target = op.target()
     chip = fn.module.chip
     if chip is not None and not admits(target.sm, chip):
-        raise VerifyError(f"needs {spelled(target.sm)}, not {chip}")
+        raise VerifyError(f"needs {spell(target.sm)}, not {chip}")
     if isinstance(target, Assembly):
         fn.module.require(target.ptx, f"'{op.name}'", target.sm)
     values = op.call_operands()

@@ -62,7 +62,7 @@ LAUNCH = "; launch: "
 """Prefix of the line of a file with the launch description."""
 
 
-def described(text: str, description: dict[str, Any]) -> str:
+def describe(text: str, description: dict[str, Any]) -> str:
     """LLVM IR with its launch description."""
     return f"{LAUNCH}{json.dumps(description)}\n{text}"
 

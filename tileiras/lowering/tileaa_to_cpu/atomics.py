@@ -74,7 +74,7 @@ def update(low: Lowering, op: Any, mode: str, kind: Kind, address: str, operand:
     return _of_bits(low, kind, value)
 
 
-def _masked(low: Lowering, op: Any, at: At, otherwise: Lanes | None, action: Any) -> Lanes:
+def _mask(low: Lowering, op: Any, at: At, otherwise: Lanes | None, action: Any) -> Lanes:
     """The result of an action where the mask holds."""
     code, kind = low.code, pointee(low, op)
     if op.mask is None:
@@ -96,7 +96,7 @@ def atomic_rmw(low: Lowering, op: Any) -> None:
     def one(at: At) -> Lanes:
         address, value = low.lanes(op.pointer, at).number(low.code), low.lanes(op.value, at)
         value.stored(low.code), value.number(low.code)
-        return _masked(
+        return _mask(
             low, op, at, None, lambda: update(low, op, op.rmw_mode.value, kind, address, value)
         )
 
@@ -121,7 +121,7 @@ def atomic_cas(low: Lowering, op: Any) -> None:
             )
             return _of_bits(low, kind, code.value(f"extractvalue {{ {type}, i1 }} {pair}, 0"))
 
-        return _masked(low, op, at, otherwise, exchange)
+        return _mask(low, op, at, otherwise, exchange)
 
     low.fill(op.data, one, lanes=1)
 

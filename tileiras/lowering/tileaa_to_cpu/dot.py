@@ -34,14 +34,14 @@ def _operand(low: Lowering, value: Any, scale: Any = None, axis: int = 0) -> Til
     with low.each(tile.shape, lanes=lanes) as at:
         number = low.lanes(value, at).number(low.code)
         if scale is None:
-            number = _truncated(low, at.count, number)
+            number = _truncate(low, at.count, number)
         else:
-            number = _scaled(low, at, number, scale, axis, run)
+            number = _scale(low, at, number, scale, axis, run)
         low.store(tile, at, Lanes(tile.kind, at.count, number))
     return tile
 
 
-def _truncated(low: Lowering, count: int, number: str) -> str:
+def _truncate(low: Lowering, count: int, number: str) -> str:
     """The part of f32 numbers that a product of tf32 reads."""
     type, bits = vector("float", count), vector("i32", count)
     whole = low.code.value(f"bitcast {type} {number} to {bits}")
@@ -49,7 +49,7 @@ def _truncated(low: Lowering, count: int, number: str) -> str:
     return low.code.value(f"bitcast {bits} {cut} to {type}")
 
 
-def _scaled(low: Lowering, at: At, number: str, scale: Any, axis: int, run: int) -> str:
+def _scale(low: Lowering, at: At, number: str, scale: Any, axis: int, run: int) -> str:
     index = list(at.index)
     index[axis] = low.code.divide(index[axis], run)[0]
     if at.dim == axis:
@@ -101,12 +101,12 @@ class _Product:
             for i in range(self.rows):
                 left = self._a(batch, code.add(row, i), loop.index)
                 for j in range(self.vectors):
-                    results.append(self._added(left, right[j], loop.carried[i * self.vectors + j]))
+                    results.append(self._add(left, right[j], loop.carried[i * self.vectors + j]))
             loop.results = results
         for place, name in zip(places, loop.results, strict=True):
             low.store(self.result, place, Lanes(self.result.kind, self.lanes, name))
 
-    def _added(self, left: str, right: str, total: str) -> str:
+    def _add(self, left: str, right: str, total: str) -> str:
         code, type = self.low.code, vector(self.number, self.lanes)
         if self.is_float:
             return code.intrinsic("fma", self.number, self.lanes, left, right, total)
@@ -115,13 +115,13 @@ class _Product:
     def _a(self, batch: tuple[Index, ...], row: Index, k: Index) -> str:
         """An element of A, in every lane."""
         lanes = self.low.load(self.a, At((*batch, row, k)))
-        return self.low.code.splat(self.number, self.lanes, self._widened(lanes, self.extensions[0]))
+        return self.low.code.splat(self.number, self.lanes, self._widen(lanes, self.extensions[0]))
 
     def _b(self, batch: tuple[Index, ...], k: Index, column: Index) -> str:
         dim = len(batch) + 1 if self.lanes > 1 else -1
-        return self._widened(self.low.load(self.b, At((*batch, k, column), dim, self.lanes)), self.extensions[1])
+        return self._widen(self.low.load(self.b, At((*batch, k, column), dim, self.lanes)), self.extensions[1])
 
-    def _widened(self, lanes: Lanes, extension: str) -> str:
+    def _widen(self, lanes: Lanes, extension: str) -> str:
         code, number = self.low.code, lanes.number(self.low.code)
         if lanes.kind.number == self.number:
             return number

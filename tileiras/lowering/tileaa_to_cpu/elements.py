@@ -96,16 +96,16 @@ class Lanes:
     def number(self, code: Code) -> str:
         """The elements as numbers to compute with."""
         if self._number is None:
-            self._number = self._decoded(code)
+            self._number = self._decode(code)
         return self._number
 
     def stored(self, code: Code) -> str:
         """The elements as they are stored."""
         if self._stored is None:
-            self._stored = self._encoded(code)
+            self._stored = self._encode(code)
         return self._stored
 
-    def _decoded(self, code: Code) -> str:
+    def _decode(self, code: Code) -> str:
         kind, bits = self.kind, self._stored
         assert bits is not None
         if kind.number == kind.stored:
@@ -117,7 +117,7 @@ class Lanes:
             return code.value(f"icmp ne {self.stored_type} {bits}, {zero}")
         return code.value(f"trunc {self.stored_type} {bits} to {self.type}")
 
-    def _encoded(self, code: Code) -> str:
+    def _encode(self, code: Code) -> str:
         kind, number = self.kind, self._number
         assert number is not None
         if kind.number == kind.stored:

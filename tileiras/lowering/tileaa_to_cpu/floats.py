@@ -29,7 +29,7 @@ def is_flushed(op: Any) -> bool:
     return "flush_to_zero" in op.attributes or "nv_tileaa.flush_to_zero" in op.attributes
 
 
-def flushed(low: Lowering, op: Any, type: str, count: int, number: str) -> str:
+def flush(low: Lowering, op: Any, type: str, count: int, number: str) -> str:
     """A number of an operation that reads and writes subnormal f32 numbers as zeros."""
     if not is_flushed(op) or type != "float":
         return number
@@ -40,9 +40,9 @@ def flushed(low: Lowering, op: Any, type: str, count: int, number: str) -> str:
     return code.value(f"select {vector('i1', count)} {small}, {whole} {zero}, {whole} {number}")
 
 
-def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lanes:
+def finish(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lanes:
     """The result of an operation from its f32 or f64 number."""
-    number = flushed(low, op, kind.number, count, number)
+    number = flush(low, op, kind.number, count, number)
     if kind.format:
         return Lanes(kind, count, bits=encode(low.code, kind.format, count, number))
     return Lanes(kind, count, number)
@@ -50,7 +50,7 @@ def finished(low: Lowering, op: Any, kind: Any, count: int, number: str) -> Lane
 
 def numbers(low: Lowering, op: Any, operands: Sequence[Lanes]) -> list[str]:
     return [
-        flushed(low, op, each.kind.number, each.count, each.number(low.code)) if each.kind.is_float
+        flush(low, op, each.kind.number, each.count, each.number(low.code)) if each.kind.is_float
         else each.number(low.code)
         for each in operands
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def _rounded(name: str, nearest: Rule) -> None:
         result = rounded_towards(low.code, name, kind, count, numbers(low, op, operands), mode)
         if kind.format:
             return result
-        return Lanes(kind, count, flushed(low, op, kind.number, count, result.number(low.code)))
+        return Lanes(kind, count, flush(low, op, kind.number, count, result.number(low.code)))
 
     rule(f"nv_tileaa.{name}")(apply)
 
@@ -83,7 +83,7 @@ def _binary(instruction: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         lhs, rhs = numbers(low, op, operands)
         name = low.code.value(f"{instruction} {operands[0].type} {lhs}, {rhs}")
-        return finished(low, op, operands[0].kind, operands[0].count, name)
+        return finish(low, op, operands[0].kind, operands[0].count, name)
 
     return apply
 
@@ -92,7 +92,7 @@ def _fma(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     code, kind, count = low.code, operands[0].kind, operands[0].count
     fma = numbers(low, op, operands)
     if not kind.format:
-        return finished(low, op, kind, count, code.intrinsic("fma", kind.number, count, *fma))
+        return finish(low, op, kind, count, code.intrinsic("fma", kind.number, count, *fma))
     return fused(code, kind, count, fma)
 
 
@@ -100,7 +100,7 @@ def _unary(intrinsic: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         (value,) = operands
         (number,) = numbers(low, op, operands)
-        return finished(
+        return finish(
             low, op, value.kind, value.count, low.code.intrinsic(intrinsic, value.kind.number, value.count, number)
         )
 
@@ -142,7 +142,7 @@ def _quotient(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     with ways.way():
         ways.result(code.value(f"fdiv {type} {x}, {d}"))
     code.start(ways.after)
-    return finished(low, op, dividend.kind, count, code.phi(type, ways.incoming))
+    return finish(low, op, dividend.kind, count, code.phi(type, ways.incoming))
 
 
 def _divf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
@@ -181,7 +181,7 @@ for _name, _intrinsic in {"absf": "fabs", "ceil": "ceil", "floor": "floor"}.item
 @rule("arith.negf")
 def _negf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     (value,) = operands
-    return finished(
+    return finish(
         low, op, value.kind, value.count, low.code.value(f"fneg {value.type} {value.number(low.code)}")
     )
 
@@ -190,14 +190,14 @@ def _negf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
 def _remf(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     lhs, rhs = numbers(low, op, operands)
     name = low.code.value(f"frem {operands[0].type} {lhs}, {rhs}")
-    return finished(low, op, operands[0].kind, operands[0].count, name)
+    return finish(low, op, operands[0].kind, operands[0].count, name)
 
 
 def _extremum(intrinsic: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         lhs, rhs = numbers(low, op, operands)
         kind, count = operands[0].kind, operands[0].count
-        return finished(low, op, kind, count, low.code.intrinsic(intrinsic, kind.number, count, lhs, rhs))
+        return finish(low, op, kind, count, low.code.intrinsic(intrinsic, kind.number, count, lhs, rhs))
 
     return apply
 
@@ -219,7 +219,7 @@ def _function(name: str) -> Rule:
     def apply(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
         kind, count = operands[0].kind, operands[0].count
         result = numbers(low, op, operands)
-        return finished(low, op, kind, count, call_function(low.code, name, kind.number, count, result))
+        return finish(low, op, kind, count, call_function(low.code, name, kind.number, count, result))
 
     return apply
 
@@ -241,4 +241,4 @@ def _fpowi(low: Lowering, op: Any, operands: Sequence[Lanes]) -> Lanes:
     result = call_function(code, "powf", "double", count, [number, power])
     if base.kind.number == "float":
         result = code.value(f"fptrunc {wide} {result} to {base.type}")
-    return finished(low, op, base.kind, count, result)
+    return finish(low, op, base.kind, count, result)

@@ -121,9 +121,9 @@ class Lowering:
             result = content.elements(at)
             self.store(content.tile, at, result)
             return result
-        return self._computed(value, at, sources)
+        return self._compute(value, at, sources)
 
-    def _computed(self, value: Value, at: At, sources: Sequence[tuple[Value, At]]) -> Lanes:
+    def _compute(self, value: Value, at: At, sources: Sequence[tuple[Value, At]]) -> Lanes:
         op = value.defining_op
         assert op is not None
         if op.name == "arith.constant":
@@ -358,7 +358,7 @@ class Lowering:
             operands = [self.lanes(operand, At(())) for operand in op.operands]
             self.keep(result, ELEMENTWISE[op.name](self, op, operands))
             return
-        self.fill(result, lambda at: self._computed(result, at, self._sources(op, at)))
+        self.fill(result, lambda at: self._compute(result, at, self._sources(op, at)))
 
 
 def _align(tile: Tile) -> int:

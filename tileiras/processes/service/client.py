@@ -172,7 +172,7 @@ class _Request:
         try:
             import _socket
 
-            connection = self._connected()
+            connection = self._connect()
             position = _position_of_input()
             try:
                 self._send(connection, _socket)
@@ -194,7 +194,7 @@ class _Request:
         _end_by(-code)
         return None
 
-    def _connected(self) -> socket:
+    def _connect(self) -> socket:
         """Connect to a process of this user and receive its GREETING."""
         try:
             connection = sockets.connected(sockets.name_of(self._identity), protocol.PATIENCE)

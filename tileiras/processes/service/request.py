@@ -279,16 +279,16 @@ def _run(program: str) -> int:
     except BaseException:
         sys.excepthook(*sys.exc_info())
         code = 1
-    return _flushed(int(code))
+    return _flush(int(code))
 
 
 def _ended(code: int) -> int:
     """Run the exit functions and flush the streams; return the exit code."""
     atexit._run_exitfuncs()
-    return _flushed(code)
+    return _flush(code)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:

@@ -229,7 +229,7 @@ def narrow(region: Region, warps: int) -> None:
                 values += block.arguments
         for value in values:
             if isinstance(value.type, TensorType) and isinstance(value.type.encoding, tileas.LinearLayoutAttr):
-                value.type = with_layout(value.type, _narrowed(layout_of(value.type), warps))
+                value.type = with_layout(value.type, _narrow(layout_of(value.type), warps))
         if isinstance(op, tileas.AsyncTiledLoadOp):
             _narrow_copy(op, warps)
 
@@ -238,10 +238,10 @@ def _narrow_copy(op: Any, warps: int) -> None:
     layout = LinearLayout.from_coordinates(
         {dim: getattr(op.layout, dim) for dim in ("register", "lane", "warp")}, op.view.type.shape
     )
-    op.attributes["layout"] = encode(_narrowed(layout, warps))
+    op.attributes["layout"] = encode(_narrow(layout, warps))
 
 
-def _narrowed(layout: LinearLayout, warps: int) -> LinearLayout:
+def _narrow(layout: LinearLayout, warps: int) -> LinearLayout:
     """The layout with the bits of a warp's number beyond `warps` warps among those of registers; copies of elements
     that only other warps would have are left out."""
     bits = (warps - 1).bit_length()

@@ -42,7 +42,7 @@ def _while(loop: scf.WhileOp, count: Value) -> Value:
     again = thread_counts(after, after.add_argument(i32, loop.location))
     after.last.operands = (*after.last.operands, again)
     regions = [Region().take_blocks(region) for region in (loop.before, loop.after)]
-    return _replaced(loop, (*loop.inits, count), regions)
+    return _replace(loop, (*loop.inits, count), regions)
 
 
 def _if(op: scf.IfOp, count: Value) -> Value:
@@ -57,10 +57,10 @@ def _if(op: scf.IfOp, count: Value) -> Value:
         last: Any = region.blocks[0].last
         last.operands = (*last.operands, behind)
         regions.append(Region().take_blocks(region))
-    return _replaced(op, (op.condition,), regions)
+    return _replace(op, (op.condition,), regions)
 
 
-def _replaced(op: Operation, operands: tuple[Value, ...], regions: list[Region]) -> Value:
+def _replace(op: Operation, operands: tuple[Value, ...], regions: list[Region]) -> Value:
     """An operation with a count as a further result, replacing another one."""
     types = [*(result.type for result in op.results), i32]
     new = type(op).create(operands, types, dict(op.attributes), regions, location=op.location)

@@ -80,7 +80,7 @@ def _prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
     outer.location = loop.location
     nothing = [value for each in loads for value in _nothing(outer, each)]
     tokens = [joined(outer, each.tokens) or nothing[2 * number + 1] for number, each in enumerate(loads)]
-    start = _loaded(outer, block, loads, tokens, counter.runs(outer), lambda builder: loop.lower_bound, nothing)
+    start = _load(outer, block, loads, tokens, counter.runs(outer), lambda builder: loop.lower_bound, nothing)
     carried = [block.add_argument(v.type, loop.location) for v in start]
     head = Builder.at_start(block)
     head.location = loop.location
@@ -89,7 +89,7 @@ def _prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
     def following(builder: Builder) -> Value:
         return builder.insert(arith.AddIOp(block.arguments[0], ahead)).results[0]
 
-    upcoming = _loaded(head, block, loads, tokens, exists, following, carried)
+    upcoming = _load(head, block, loads, tokens, exists, following, carried)
     assert block.last is not None
     block.last.operands = (*block.last.operands, *upcoming)
     for number, each in enumerate(loads):
@@ -109,7 +109,7 @@ def _nothing(builder: Builder, each: Prefetched) -> tuple[Value, Value]:
     return builder.insert(zero).results[0], token
 
 
-def _loaded(
+def _load(
     builder: Builder,
     block: Block,
     loads: Sequence[Prefetched],

@@ -105,7 +105,7 @@ class _Pipeline:
         self.rings = rings_of(outer, in_boxes, self.ahead) if in_boxes else []
         numbers = [integer(outer, s) for s in range(max(map(self._stages, self.staged)))]
         filled = self._prologue(numbers)
-        new, places = self._extended(numbers[0], filled)
+        new, places = self._extend(numbers[0], filled)
         wait = self._head(new, places)
         self._read_stages(places.read, wait)
         after = Builder.before(new.next)
@@ -208,7 +208,7 @@ class _Pipeline:
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    def _extended(self, first: Value, filled: list[Value]) -> tuple[Any, _Places]:
+    def _extend(self, first: Value, filled: list[Value]) -> tuple[Any, _Places]:
         """The loop with the stage that is read carried along, as its last value; or, of rings, the iterators of their
         ends, and the tokens of the stages that are not released yet."""
         old = self.loop

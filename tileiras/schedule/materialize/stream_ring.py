@@ -137,9 +137,9 @@ class _StreamRing:
         inner.insert(scf.YieldOp.create(()))
         builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
         builder.insert(tileas.AsyncCommitGroupOp())
-        return _Next(self._advanced(builder, at.counters), self._following(builder, at.stage))
+        return _Next(self._advance(builder, at.counters), self._following(builder, at.stage))
 
-    def _advanced(self, builder: Builder, counters: tuple[Value, ...]) -> tuple[Value, ...]:
+    def _advance(self, builder: Builder, counters: tuple[Value, ...]) -> tuple[Value, ...]:
         """The counters of the iteration after one; the outermost is at its end after the last one."""
         result = []
         goes_on: Value | None = None

@@ -218,17 +218,17 @@ class _Rewriting:
                 self._overwrites[dot] = builder.insert(tileas.TensorStoreOp(dot.c, home))
             return home, integer(builder, int(not is_zero(dot.c)), i1)
         if dot not in self._stays:
-            return self._filled(dot, dot.c, builder), integer(builder, int(not is_zero(dot.c)), i1)
+            return self._fill(dot, dot.c, builder), integer(builder, int(not is_zero(dot.c)), i1)
         loop: Any = dot.parent_op
         init = loop.init_args[loop.iter_args.index(dot.c)]
         outside = Builder.before(loop)
         outside.location = loop.location
-        buffer = self._filled(dot, init, outside)
+        buffer = self._fill(dot, init, outside)
         if is_zero(init):
             return buffer, compare(builder, "ne", loop.induction_variable, loop.lower_bound)
         return buffer, integer(builder, 1, i1)
 
-    def _filled(self, dot: tileas.DotOp, value: Value, builder: Builder) -> Value:
+    def _fill(self, dot: tileas.DotOp, value: Value, builder: Builder) -> Value:
         """A buffer with the accumulator of a dot, which is stored unless it is zero."""
         buffer = self._buffer(accumulator_type(dot), builder)
         if not is_zero(value):

@@ -42,7 +42,7 @@ def outcomes(
         if all(warp.step < warp.limit or warp.limit == len(warp.work) for warp in simulation.warps):
             simulation.most_begun = len(execution) if len(execution) < len(longest) else -1
             simulation.proceed()
-        fork = _copied(simulation)
+        fork = _copy(simulation)
         _go_on_with(fork, execution)
         result.append(fork.finish())
     _go_on_with(simulation, longest)
@@ -78,7 +78,7 @@ def _go_on_with(simulation: Simulation, execution: Execution) -> None:
         warp.limit = len(warp.work)
 
 
-def _copied(simulation: Simulation) -> Simulation:
+def _copy(simulation: Simulation) -> Simulation:
     """A copy that shares the parts that a simulation does not change, and has no history."""
     sms = simulation.sms
     histories = [unit.requests for sm in sms for unit in sm.units.values()] + [warp.log for warp in simulation.warps]

@@ -40,7 +40,7 @@ def doubts(joined: float, teraflops: Mapping[str, float], gpu: Gpu) -> list[Doub
     return result
 
 
-def widened(interval: tuple[float, float], reasons: Iterable[Doubt]) -> tuple[float, float]:
+def widen(interval: tuple[float, float], reasons: Iterable[Doubt]) -> tuple[float, float]:
     low, high = interval
     for each in reasons:
         low, high = low * each.below, high * each.above

@@ -169,10 +169,10 @@ def critical_path(
                 links.append(_link(title, "works", code, cause.instruction, unit_end - issued))
         at, now = outcome.warps[cause.warp], cause.issued
     links.reverse()
-    return _joined(links)
+    return _join(links)
 
 
-def _joined(links: list[Link]) -> tuple[Link, ...]:
+def _join(links: list[Link]) -> tuple[Link, ...]:
     """Merge neighbours of one kind, and links of few cycles into the one before."""
     result: list[Link] = []
     for link in links:

@@ -72,9 +72,9 @@ def load(
         parts = parts._replace(metadata=described)
     if parts.cubin is None:
         assert parts.ptx is not None
-        code, text = _assembled(parts.ptx, entry, gpu), parts.ptx
+        code, text = _assemble(parts.ptx, entry, gpu), parts.ptx
     else:
-        code, text = _disassembled(parts.cubin, parts.ptx, entry, gpu)
+        code, text = _disassemble(parts.cubin, parts.ptx, entry, gpu)
     hidden, filled = None, (parts.metadata or {}).get("hidden_parameters")
     if not filled and re.search(r"\.hidden\s+\.param\b", text) is not None:
         if parts.cubin is None:
@@ -148,7 +148,7 @@ def _description(data: bytes, path: str) -> Mapping[str, Any]:
 # ---- machine code ------------------------------------------------------------------------------------------------
 
 
-def _assembled(text: str, entry: str, gpu: Gpu) -> MachineCode:
+def _assemble(text: str, entry: str, gpu: Gpu) -> MachineCode:
     """Assemble PTX with ptxas for the GPU."""
     match = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
     if match is None:
@@ -173,7 +173,7 @@ def assemble(text: str, chip: str, level: int = LEVELS[0]) -> bytes:
     return ptxas.assemble(text, chip, opt_level=level, options=options).cubin
 
 
-def _disassembled(data: bytes, beside: str | None, entry: str, gpu: Gpu) -> tuple[MachineCode, str]:
+def _disassemble(data: bytes, beside: str | None, entry: str, gpu: Gpu) -> tuple[MachineCode, str]:
     """Machine code of a cubin, and the PTX to whose lines it refers."""
     code = read(data, entry)
     if not gpu.runs(code.target):

@@ -270,7 +270,7 @@ class Model:
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
-                    return runs.extended(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
+                    return runs.extend(outcomes[since], outcomes[2], (state.trips - end) / more, each, end, sample)
             # As many again, without whole periods.
             result = state.trips - max(0, state.trips - 2 * (result + 2 * stretch)) // period * period
             why = "its iterations repeat, but not in the same time"
@@ -302,7 +302,7 @@ class Model:
         kind = next(key for key, run in runs.items() if run is longest)
         durations = self.sampled.every(dict(zip(self.places, spent)))
         self.mean = float(durations.mean()) / longest.cycles
-        return self._scheduled(durations, self.recording.clusters[kinds[kind]], longest), longest
+        return self._schedule(durations, self.recording.clusters[kinds[kind]], longest), longest
 
     def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
         rounds, rest = divmod(self.each, self.slots)
@@ -332,7 +332,7 @@ class Model:
     def _sharing(self, clusters: int, most: int) -> int:
         return grid_limits.sharing(clusters, most, self.members, self.active)
 
-    def _scheduled(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
+    def _schedule(self, durations: np.ndarray, cluster: ClusterTrace, run: Run) -> float:
         """End of the last cluster; each begins in order as soon as a slot is free.
 
         ``durations`` are of a full grid. In its tail SMs run out of work, and the others get more of L2 and DRAM:
@@ -414,7 +414,7 @@ class Model:
             cycles = (total_us - gpu.launch_microseconds) * mhz
         teraflops = {key: work / total_us / 1e6 for key, work in self._all_flops(run).items()}
         doubts = doubt.doubts(self.walker.doubtful, teraflops, gpu)
-        low, high = doubt.widened(uncertainty.interval(needs, gpu), doubts)
+        low, high = doubt.widen(uncertainty.interval(needs, gpu), doubts)
         phases, pipes = phases_of(outcome, mhz), fill_levels.pipes(outcome, mhz)
         total = sum(run.issued.values()) + sum(run.stalls.values())
         stalls = self._stalls(run, total)

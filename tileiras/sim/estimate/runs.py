@@ -60,7 +60,7 @@ def whole(outcome: Outcome, sample: Sample) -> Run:
     return Run(outcome.cycles, outcome, _busy(outcome), _flops(outcome), outcome.stalls, issued, 0.0, 0, sample)
 
 
-def extended(
+def extend(
     before: Outcome, last: Outcome, times: float, per_iteration: float, iterations: int, sample: Sample
 ) -> Run:  # fmt: skip
     """Extrapolate linearly: last + times * (last - before)."""

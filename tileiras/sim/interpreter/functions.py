@@ -167,7 +167,7 @@ def rsqrt(x: np.ndarray) -> np.ndarray:
 # ---- angles ----------------------------------------------------------------------------------------------------------
 
 
-def _reduced(x: np.ndarray) -> tuple[np.ndarray, DoubleDouble]:
+def _reduce(x: np.ndarray) -> tuple[np.ndarray, DoubleDouble]:
     """(n, r) with x = n pi / 2 + r, |r| up to pi / 4; n modulo 4."""
     n = np.rint(x * 0.6366197723675814)
     small = np.abs(x) < 2.0**20
@@ -196,7 +196,7 @@ def _less(number: DoubleDouble, high: np.ndarray, low: np.ndarray) -> DoubleDoub
 
 
 def _reduced_exactly(x: float) -> tuple[int, float, float]:
-    """`_reduced` of one number, by integers."""
+    """`_reduce` of one number, by integers."""
     whole = int(abs(x)) << _PI_BITS  # x is at least 2^20 and may have a fraction
     whole += int((abs(x) - int(abs(x))) * 2.0**64) << _PI_BITS - 64
     half_pi = _half_pi()
@@ -210,7 +210,7 @@ def _reduced_exactly(x: float) -> tuple[int, float, float]:
 
 
 def _sine_and_cosine(x: np.ndarray) -> tuple[DoubleDouble, DoubleDouble]:
-    quadrant, r = _reduced(x)
+    quadrant, r = _reduce(x)
     square = r * r
     sine, cosine = horner(_series("sin"), square) * r, horner(_series("cos"), square)
     swapped = quadrant % 2 == 1

@@ -60,7 +60,7 @@ def _variants(
            if isinstance(getattr(each, "value", None), (bool, int, float))}  # fmt: skip
     variants: list[bytes | CompileError] = []
     for row in rows:
-        changed = _changed(signature, names, own, {name: _value(name, value, own, place, at, signature.symbol)
+        changed = _change(signature, names, own, {name: _value(name, value, own, place, at, signature.symbol)
                                                    for name, value in row.items()})  # fmt: skip
         try:
             variants.append(export_requests([(kernel, [changed], signature.symbol)], options, place, lines))
@@ -70,7 +70,7 @@ def _variants(
     return Variants(own, slots or [], variants)
 
 
-def _changed(
+def _change(
     signature: KernelSignature, names: Sequence[str], own: Mapping[str, Constant], values: Mapping[str, Constant]
 ) -> KernelSignature:
     """The signature with other constants."""

@@ -219,7 +219,7 @@ class _Environment(_PLAIN_ENVIRONMENT):
 
     def __getitem__(self, key: Any) -> Any:
         frame = sys._getframe(1)
-        entry = self._data.get(_encoded(self, key))
+        entry = self._data.get(_encode(self, key))
         value = os.fsdecode(entry) if entry is not None else None
         notify(lambda recording: recording.reads_variable(os.fsdecode(key), value, frame))
         return super().__getitem__(key)
@@ -247,7 +247,7 @@ class _Environment(_PLAIN_ENVIRONMENT):
         notify(lambda recording: recording.reads_variable(None, None, frame))
 
 
-def _encoded(mapping: Any, key: Any) -> Any:
+def _encode(mapping: Any, key: Any) -> Any:
     try:
         return mapping.encodekey(key)
     except (TypeError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileiras.reasons import Reason
-from tileiras.targets.requirements import spelled
+from tileiras.targets.requirements import spell
 from tileiras.targets.sm import Target
 
 from .mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
@@ -173,11 +173,11 @@ def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int
     largest = max(atoms, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
     if largest is not choice:
         if not any(on.meets(atom.requires) for atom in atoms):
-            least = spelled(min(atom.requires for atom in atoms))
+            least = spell(min(atom.requires for atom in atoms))
             return Reason("dots.target-lacks", target=on.name, a=a_type, b=b_type, c=c_type, needs=least)
         shape = "m{}n{}k{}".format(*largest.shape)
         if not on.meets(largest.requires):
-            return Reason("dots.atom-needs", atom=shape, needs=spelled(largest.requires))
+            return Reason("dots.atom-needs", atom=shape, needs=spell(largest.requires))
         if largest.shape[2] > k:
             return Reason("dots.atom-deeper", atom=shape, k=k)
         return Reason("dots.atom-repeats", atom=shape, m=m, n=n)

@@ -37,16 +37,16 @@ class Inotify:
 
     def __init__(self) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._checked(self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
+        self._descriptor = self._check(self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
 
     def fileno(self) -> int:
         return self._descriptor
 
     def add(self, path: str, mask: int) -> int:
         """Add a watch to an inode, or replace its mask; raises OSError (ENOSPC: no more watches)."""
-        return self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)))
+        return self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), ctypes.c_uint32(mask)))
 
-    def _checked(self, result: int) -> int:
+    def _check(self, result: int) -> int:
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

@@ -81,10 +81,10 @@ def _through_area(
 
 def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
     """A fragment of layout `source` as a fragment of layout `target`."""
-    return _converted(value, plan_convert(value, source, target, lowering), lowering)
+    return _convert(value, plan_convert(value, source, target, lowering), lowering)
 
 
-def _converted(value: Value, plan: ConvertPlan, lowering: FunctionLowering) -> Value:
+def _convert(value: Value, plan: ConvertPlan, lowering: FunctionLowering) -> Value:
     steps = plan.steps
     if isinstance(steps, NoConversion):
         return value
@@ -422,7 +422,7 @@ def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: 
     """A conversion, and with it those that follow and share its barrier."""
     plan = _plan_of(op, lowering)
     if len(plan.parts) != 1:
-        return _converted(args[0], plan, lowering)
+        return _convert(args[0], plan, lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
     group = [op, *joined_conversions(op)]
     for each in group:

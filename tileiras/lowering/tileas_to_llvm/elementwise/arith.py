@@ -128,15 +128,15 @@ def _float_extreme(cls: type[Operation]) -> Any:
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
         if aa.FLUSH_TO_ZERO in op.attributes:
-            args = [_flushed(value, lowering) for value in args]
-        return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
+            args = [_flush(value, lowering) for value in args]
+        return tileiras.lowering.tileas_to_llvm.elementwise.floats.compute_wide(
             type, args, lowering, lambda values: lowering.emit.insert(cls.create(values, (values[0].type,)))
         )
 
     return lower
 
 
-def _flushed(value: Value, lowering: FunctionLowering) -> Value:
+def _flush(value: Value, lowering: FunctionLowering) -> Value:
     """f32 values with subnormal numbers replaced by zeros of their sign, as a flushing instruction reads them."""
     one = lowering.emit.floating(1.0, value.type)
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
@@ -178,7 +178,7 @@ def _unsigned_division(cls: type) -> Any:
     return lower
 
 
-def _divided(cls: type[Operation]) -> Any:
+def _division_rule(cls: type[Operation]) -> Any:
     """A quotient that is rounded up or down, expanded with the known facts about its operands."""
 
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -230,7 +230,7 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
 
 def negf(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     type = element_type_of(op.result.type)
-    return tileiras.lowering.tileas_to_llvm.elementwise.floats.widened(
+    return tileiras.lowering.tileas_to_llvm.elementwise.floats.compute_wide(
         type, args, lowering, lambda values: lowering.emit.insert(arith.NegFOp.create(values, (values[0].type,)))
     )
 
@@ -261,9 +261,9 @@ divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
 divui = _unsigned_division(llvm.UDivOp)
 remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
 remui = _unsigned_division(llvm.URemOp)
-ceildivui = _divided(arith.CeilDivUIOp)
-ceildivsi = _divided(arith.CeilDivSIOp)
-floordivsi = _divided(arith.FloorDivSIOp)
+ceildivui = _division_rule(arith.CeilDivUIOp)
+ceildivsi = _division_rule(arith.CeilDivSIOp)
+floordivsi = _division_rule(arith.FloorDivSIOp)
 andi = _logical(llvm.AndOp)
 ori = _logical(llvm.OrOp)
 xori = _logical(llvm.XOrOp)

@@ -75,11 +75,11 @@ def to_f32(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
         return emit.insert(llvm.FPTruncOp(value, res=wide))
     packed = _packed(keyword, lowering)
     if packed is not None:
-        return emit.insert(llvm.FPExtOp(_unpacked(value, type.width, packed.kind, lowering), res=wide))
+        return emit.insert(llvm.FPExtOp(_unpack(value, type.width, packed.kind, lowering), res=wide))
     return _decode_exponent(value, lowering) if keyword == "f8E8M0FNU" else _decode(type, value, lowering)
 
 
-def _unpacked(value: Value, width: int, kind: str, lowering: FunctionLowering) -> Value:
+def _unpack(value: Value, width: int, kind: str, lowering: FunctionLowering) -> Value:
     """Narrow floats to f16 (f8E8M0FNU: bf16), two at a time."""
     emit = lowering.emit
     count = count_of(value.type)
@@ -422,16 +422,16 @@ def _extend(signed: bool) -> Any:
         (value,) = args
         if element_type_of(op.operand.type) is i4:
             value = i4_to_i8(value, signed, lowering)
-        return _resized(llvm.SExtOp if signed else llvm.ZExtOp, op, value, lowering)
+        return _resize(llvm.SExtOp if signed else llvm.ZExtOp, op, value, lowering)
 
     return lower
 
 
 def trunci(op: arith.TruncIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return _resized(llvm.TruncOp, op, args[0], lowering)
+    return _resize(llvm.TruncOp, op, args[0], lowering)
 
 
-def _resized(
+def _resize(
     cls: type, op: arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp, value: Value, lowering: FunctionLowering
 ) -> Value:
     result = lowering.like(value, op.result.type)

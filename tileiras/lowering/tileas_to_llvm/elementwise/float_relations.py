@@ -149,10 +149,10 @@ def _of_pair(relation: _Relation, pair: tuple[Value, Value]) -> int:
     if relation.first is relation.second and pair[0] is not pair[1]:
         nan = _NAN_FIRST if relation.first is pair[0] else _NAN_SECOND
         return (nan if cases & _BOTH else 0) | (_ALL & ~nan if cases & _EQUAL else 0)
-    return cases if relation.first is pair[0] else _exchanged(cases)
+    return cases if relation.first is pair[0] else _exchange(cases)
 
 
-def _exchanged(cases: int) -> int:
+def _exchange(cases: int) -> int:
     """The cases for exchanged floats."""
     for one, other in ((_GREATER, _LESS), (_FIRST, _SECOND)):
         if bool(cases & one) != bool(cases & other):

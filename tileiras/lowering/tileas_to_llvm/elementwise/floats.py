@@ -21,7 +21,7 @@ from .conversions import from_f32, round_to_tf32, to_f32
 # PTX suffixes of rounding modes.
 
 
-def widened(
+def compute_wide(
     type: FloatType, args: Sequence[Value], lowering: FunctionLowering, compute: Callable[[list[Value]], Value]
 ) -> Value:
     """`compute` on the arguments; for a type without arithmetic on f32 values, rounded once at the end."""
@@ -76,7 +76,7 @@ def _arithmetic(name: str) -> Any:
         if rounding is None and name == "div" and tileas.SHARED_DIVISOR in op.attributes:
             return shared_divisors.divide(lhs, *lowering.emit.distinct(rhs), lowering)
         if rounding is None:
-            return widened(type, (lhs, rhs), lowering, lambda values: _insert(_OPERATIONS[name], values, lowering))
+            return compute_wide(type, (lhs, rhs), lowering, lambda values: _insert(_OPERATIONS[name], values, lowering))
         if name == "sub":
             # PTX rounds x + (-y) as it does x - y, and LLVM has no intrinsic for the difference.
             rhs = _insert(arith.NegFOp, [rhs], lowering)
@@ -90,7 +90,7 @@ def fma(op: tileas.FmaOp, args: Sequence[Value], lowering: FunctionLowering) -> 
     args = lowering.matched(args)
     rounding = _rounding(op, type, lowering)
     if rounding is None:
-        return widened(type, args, lowering, lambda values: _insert(math.FmaOp, values, lowering))
+        return compute_wide(type, args, lowering, lambda values: _insert(math.FmaOp, values, lowering))
     return _issue(nvvm.FmaOp, op, args, rounding, lowering)
 
 

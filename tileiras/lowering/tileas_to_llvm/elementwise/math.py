@@ -16,7 +16,7 @@ from tileiras.lowering.math_to_funcs import is_instruction
 from ..emit.function import FunctionLowering
 from ..emit.types import count_of, vector_of
 from .conversions import from_f32, to_f32
-from .floats import widened
+from .floats import compute_wide
 
 
 def _function(cls: type[Operation]) -> Any:
@@ -50,7 +50,7 @@ def _insert(
 def _rounding(cls: type[Operation]) -> Any:
     def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         kind = element_type_of(op.result.type)
-        return widened(kind, args, lowering, lambda values: _insert(cls, values, lowering))
+        return compute_wide(kind, args, lowering, lambda values: _insert(cls, values, lowering))
 
     return lower
 

@@ -104,7 +104,7 @@ def get_program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: Fun
     """A tile block is a CTA, or a cluster of several."""
     register = "ctaid" if lowering.num_ctas == 1 else "clusterid"
     own = lowering.emit.register(f"{register}.{op.axis.value}")
-    return _resized(own if op.neighbor is None else _neighbor(own, op.neighbor.value, lowering), op, lowering)
+    return _resize(own if op.neighbor is None else _neighbor(own, op.neighbor.value, lowering), op, lowering)
 
 
 def number_of_neighbor(rank: int, lowering: FunctionLowering) -> Value:
@@ -124,14 +124,14 @@ def _neighbor(own: Value, rank: int, lowering: FunctionLowering) -> Value:
 
 def get_num_programs(op: tileas.GetNumProgramsOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     register = "nctaid" if lowering.num_ctas == 1 else "nclusterid"
-    return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
+    return _resize(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
 def get_cta_rank(op: tileas.GetCtaRankOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return lowering.emit.register("cluster.ctarank") if lowering.is_in_cluster else lowering.emit.integer(0)
 
 
-def _resized(value: Value, op: tileas.GetNumProgramsOp | tileas.GetProgramIdOp, lowering: FunctionLowering) -> Value:
+def _resize(value: Value, op: tileas.GetNumProgramsOp | tileas.GetProgramIdOp, lowering: FunctionLowering) -> Value:
     type = scalar_type(op.result.type)
     if type is i32:
         return value

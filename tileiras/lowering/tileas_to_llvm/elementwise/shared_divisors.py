@@ -64,7 +64,7 @@ class _Divisors:
             return emit.insert(nvvm.RcpOp(divisor, rounding=nvvm.FPRoundingModeAttr("approx"), ftz=UnitAttr()))
 
         first = emit.map_scalars(approximate, divisors)
-        error = _fma(lowering, _negated(lowering, divisors), first, emit.floating(1.0, divisors.type))
+        error = _fma(lowering, _negate(lowering, divisors), first, emit.floating(1.0, divisors.type))
         self.reciprocal = _fma(lowering, first, error, first)
         self.divisor = divisors
 
@@ -119,7 +119,7 @@ def _exact(dividends: Value, once: _Divisors, places: Sequence[int], lowering: F
 
     scaled = _product(lowering, dividends, spread(once.scale))
     halved = _product(lowering, scaled, spread(once.lost))
-    remainder = _fma(lowering, halved, _negated(lowering, spread(once.restored)), scaled)
+    remainder = _fma(lowering, halved, _negate(lowering, spread(once.restored)), scaled)
     return emit.icmp("eq", _any_bits(remainder, lowering), emit.integer(0))
 
 
@@ -135,8 +135,8 @@ def _quotients(
     divisor, reciprocal = spread(once.divisor), spread(once.reciprocal)
     estimate = _product(lowering, dividends, reciprocal)
     # The signs keep that of a zero: 0 - 0 is 0, whose product with -r is the -0 that changes no sum.
-    rest = _fma(lowering, divisor, estimate, _negated(lowering, dividends))
-    quotient = _fma(lowering, rest, _negated(lowering, reciprocal), estimate)
+    rest = _fma(lowering, divisor, estimate, _negate(lowering, dividends))
+    quotient = _fma(lowering, rest, _negate(lowering, reciprocal), estimate)
     for place in dict.fromkeys(places):
         exact = emit.insert(llvm.AndOp(exact, emit.extract(once.moderate, place)))
     return unless(exact, quotient, lambda: emit.insert(llvm.FDivOp(dividends, divisor)), lowering)
@@ -156,7 +156,7 @@ def _product(lowering: FunctionLowering, a: Value, b: Value) -> Value:
     return _emit(lowering, llvm.FMulOp, a, b)
 
 
-def _negated(lowering: FunctionLowering, a: Value) -> Value:
+def _negate(lowering: FunctionLowering, a: Value) -> Value:
     return _emit(lowering, llvm.FNegOp, a)
 
 

@@ -269,7 +269,7 @@ class FragmentBuilder:
         if source is not vector and all(value is source for value, _ in origins):
             return self.shuffle(source, [position for _, position in origins])
         if len(positions) > 1:
-            result = self._shuffled(vector, self.poison(vector.type), positions)
+            result = self._shuffle(vector, self.poison(vector.type), positions)
             self._elements[result] = origins
             return result
         operands, type = (vector, self.integer(positions[0])), vector.type.element_type
@@ -277,7 +277,7 @@ class FragmentBuilder:
             (ExtractOp, *operands), lambda: self._join(ExtractOp, operands, type)
         )
 
-    def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
+    def _shuffle(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
         type = VectorType((len(positions),), a.type.element_type)
         return self._join(ShuffleOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
 
@@ -325,7 +325,7 @@ class FragmentBuilder:
             return self.integer(number, type)
         nothing = self.poison(type)
         first = self._join(InsertOp, (nothing, scalar, self.integer(0)), type)
-        vector = self._shuffled(first, nothing, (0,) * count)
+        vector = self._shuffle(first, nothing, (0,) * count)
         self._elements[vector] = [(scalar, 0)] * count
         return vector
 
@@ -350,7 +350,7 @@ class FragmentBuilder:
         elements = [origin for part in parts for origin in self._origins(part, range(count_of(part.type)))]
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self._shuffled(a, b, range(2 * count_of(a.type))) for a, b in pairs]
+            parts = [self._shuffle(a, b, range(2 * count_of(a.type))) for a, b in pairs]
         self._elements[parts[0]] = elements
         return parts[0]
 

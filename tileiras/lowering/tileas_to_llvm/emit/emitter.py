@@ -146,7 +146,7 @@ class Emitter(FragmentBuilder):
 
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
         type = vector_of(i1, count_of(a.type))
-        decided = self._compared(predicate, a, b)
+        decided = self._compare(predicate, a, b)
         if decided is not None:
             return self.integer(decided[0], type) if len(set(decided)) == 1 else self.bits(decided, i1)
         return self._pure(llvm.ICmpOp, (a, b), type, predicate, predicate=llvm.ICmpPredicateAttr(predicate))
@@ -159,7 +159,7 @@ class Emitter(FragmentBuilder):
         """`and`, `or` or `xor`."""
         return self._pure(op, (a, b), a.type)
 
-    def _compared(self, predicate: str, a: Value, b: Value) -> list[int] | None:
+    def _compare(self, predicate: str, a: Value, b: Value) -> list[int] | None:
         """For each element whether a comparison holds, if that is known for all of them; else None."""
         spans = self.common_spans(a, b)
         if spans is None or predicate[1:] not in _HOLDS:

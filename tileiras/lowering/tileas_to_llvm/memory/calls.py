@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 def extern_elementwise(op: tileas.ExternElementwiseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     def call(*scalars: Value) -> Any:
-        return _called(op.callee.root, scalars, op.result.type, lowering, no_memory=UnitAttr())
+        return _call(op.callee.root, scalars, op.result.type, lowering, no_memory=UnitAttr())
 
     return lowering.emit.map_scalars(call, *lowering.matched(args))
 
 
 def extern_call(op: tileas.ExternCallOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     type = None if op.value is None else op.value.type
-    value = _called(op.callee.root, args[1:], type, lowering, convergent=UnitAttr())
+    value = _call(op.callee.root, args[1:], type, lowering, convergent=UnitAttr())
     return [None] if type is None else [None, value]
 
 
-def _called(name: str, scalars: Sequence[Value], type: Any, lowering: FunctionLowering, **attributes: Any) -> Any:
+def _call(name: str, scalars: Sequence[Value], type: Any, lowering: FunctionLowering, **attributes: Any) -> Any:
     """A call, whose result has the elements of `type`; None without a result."""
     emit = lowering.emit
     arguments = [

@@ -84,7 +84,7 @@ def _call(format: Value, values: Sequence[Value], lowering: FunctionLowering) ->
     lowering.external_call("vprintf", (format, buffer), i32)
 
 
-def _promoted(type: FloatType | IntegerType, value: Value, lowering: FunctionLowering) -> Value:
+def _promote(type: FloatType | IntegerType, value: Value, lowering: FunctionLowering) -> Value:
     """A scalar as C passes it to a variadic: integers of at least 32 bits, signed, truth values not; floats as f64."""
     emit = lowering.emit
     if isinstance(value.type, llvm.LLVMPointerType):
@@ -155,7 +155,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
         start = emit.gep(base, emit.mul(row, called * size))
         for position in range(called):
             loaded = from_data(load_vector(lowering, start, position * size, element_of(data.type)), scalar, lowering)
-            values.append(_promoted(old.type.element_type, loaded, lowering))
+            values.append(_promote(old.type.element_type, loaded, lowering))
         format = "".join((_between(shape, n) if n else "") + spec for n in range(called))
         _call(text_address(format, lowering), values, lowering)
         end = emit.add(emit.mul(number, staged), emit.mul(emit.add(row, 1), called))
@@ -208,10 +208,10 @@ def print(op: tileas.PrintOp, args: Sequence[Any], lowering: FunctionLowering) -
             continue
         old = op.args[piece.operand]
         if not isinstance(old.type, TensorType):
-            printer.elements(piece.spec, [_promoted(old.type, args[piece.operand], lowering)], ())
+            printer.elements(piece.spec, [_promote(old.type, args[piece.operand], lowering)], ())
         elif piece.operand in small:
             element = old.type.element_type
-            values = [_promoted(element, value, lowering) for value in small[piece.operand]]
+            values = [_promote(element, value, lowering) for value in small[piece.operand]]
             printer.elements(piece.spec, values, old.type.shape)
         else:
             printer.text("[" * old.type.rank)

@@ -66,7 +66,7 @@ def load_vector(
         result = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(byte, shift)), emit.integer(15, i8)))
         return result if predicate is None or other is None else emit.select(predicate, result, other)
     whole = vector_of(i8, count // 2)
-    packed = None if other is None else _packed(other, lowering)
+    packed = None if other is None else _pack(other, lowering)
     bytes_ = access.load_vector(
         lowering, _pointer(address, lowering), offset // 2, whole, predicate, packed, ordering
     )
@@ -78,7 +78,7 @@ def load_vector(
     return emit.insert(ShuffleOp(low, high, mask=order))
 
 
-def _packed(values: Value, lowering: FunctionLowering) -> Value:
+def _pack(values: Value, lowering: FunctionLowering) -> Value:
     """Two elements to a byte."""
     emit = lowering.emit
     low, high = (emit.shuffle(values, _halves(values, n)) for n in (0, 1))
@@ -94,7 +94,7 @@ def store_vector(
     """As access.store_vector; runs of several elements start at a byte."""
     emit = lowering.emit
     if count_of(value.type) > 1:
-        packed = _packed(value, lowering)
+        packed = _pack(value, lowering)
         access.store_vector(lowering, _pointer(address, lowering), offset // 2, packed, predicate, ordering)
         return
     address = emit.value(emit.add(address, offset, i64), i64)

@@ -226,7 +226,7 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            size, index = (self._resized(each, type) for each in (self._sizes[dim], self._index(dim, mixed)))
+            size, index = (self._resize(each, type) for each in (self._sizes[dim], self._index(dim, mixed)))
             remaining = emit.value(emit.sub(emit.value(size, type), index, type), type)
             if self._starts_inside(dim):
                 return remaining
@@ -236,7 +236,7 @@ class TileAddresses:
 
         return self._once(("left", dim, mixed, type), make)
 
-    def _resized(self, number: Number, type: IntegerType) -> Number:
+    def _resize(self, number: Number, type: IntegerType) -> Number:
         """A number of i64 in a type that holds it."""
         return number if isinstance(number, int) or type is i64 else self._emit.insert(llvm.TruncOp(number, res=type))
 

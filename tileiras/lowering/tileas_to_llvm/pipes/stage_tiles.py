@@ -36,7 +36,7 @@ def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: Funct
     data = as_data(lowering.value(tensor), lowering)
     size = element_of(data.type).width // 8
     buffer = pipe.op.buffers[number]
-    access = _checked(lambda: store_access(lowering.layout(tensor), offsets_of(buffer.type.tile), 8 * size))
+    access = _check(lambda: store_access(lowering.layout(tensor), offsets_of(buffer.type.tile), 8 * size))
     holder = emit.thread_is_elected(access.lane_mask, access.warp_mask)
     places = shared_addresses(access, size, stage_place(lowering.value(buffer), stage, lowering), lowering)
     for group, (pointer, offset) in zip(access.registers, places):
@@ -58,7 +58,7 @@ def _access(
     buffer = pipe.op.buffers[number]
     element, layout = memory_type(type.element_type), layout_of(type)
     forms = matrix_loads(lowering.target)
-    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width, forms))
+    access = _check(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width, forms))
     return access, stage_place(lowering.value(buffer), stage, lowering), element
 
 
@@ -69,7 +69,7 @@ def _read(pipe: Pipe, number: int, stage: Value, type: TensorType, lowering: Fun
     return from_memory(value, scalar_type(type.element_type), lowering)
 
 
-def _checked(make: Callable[[], Any]) -> Any:
+def _check(make: Callable[[], Any]) -> Any:
     try:
         return make()
     except ValueError as error:

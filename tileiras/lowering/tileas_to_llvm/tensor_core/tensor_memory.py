@@ -140,15 +140,15 @@ def load(op: tileas.TensorLoadOp, args: Sequence[Value], lowering: FunctionLower
     if op.behind is None:
         emit.insert(THREAD["tcgen05.fence.after"]())
     if op.reduction is None:
-        result = [_loaded(address, layout, type, registers, lowering)]
+        result = [_load(address, layout, type, registers, lowering)]
     else:
-        result = _reduced(op.reduction.value, address, layout, type, lowering)
+        result = _reduce(op.reduction.value, address, layout, type, lowering)
     if op.fenced is not None:
         emit.insert(THREAD["tcgen05.fence.before"]())
     return result
 
 
-def _reduced(
+def _reduce(
     reduction: str, address: Value, layout: LinearLayout, type: TensorType, lowering: FunctionLowering
 ) -> list[Value]:
     """A thread's fragment of f32, and the result of its reduction."""
@@ -173,7 +173,7 @@ def _form(layout: LinearLayout, type: TensorType) -> dict[str, Attribute]:
     return form
 
 
-def _loaded(
+def _load(
     address: Value, layout: LinearLayout, type: TensorType, registers: int, lowering: FunctionLowering
 ) -> Value:
     """So many elements of a thread's fragment."""
@@ -198,7 +198,7 @@ def scale(op: tileas.TensorScaleOp, args: Sequence[Value], lowering: FunctionLow
         emit.insert(THREAD["tcgen05.fence.after"]())
     for part in range(registers // step):
         at = emit.value(emit.add(address, part * columns))
-        tile = _loaded(at, layout, type, step, lowering)
+        tile = _load(at, layout, type, step, lowering)
         factor = emit.shuffle(args[0], range(part * step, (part + 1) * step)) if registers > step else args[0]
         if op.flush_to_zero is None:
             scaled = emit.insert(llvm.FMulOp(tile, factor))

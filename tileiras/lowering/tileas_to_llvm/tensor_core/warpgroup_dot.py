@@ -48,7 +48,7 @@ def _tile(words: Sequence[Value], type: tileas.InFlightType, lowering: FunctionL
     return emit.unpack(vector, vector_of(element, layout_of(type.tile).registers))
 
 
-def _threaded(
+def _thread_words(
     op: Operation, words: Sequence[Value], lowering: FunctionLowering
 ) -> list[Value]:
     """The words that an operation returns in place of its input words."""
@@ -74,7 +74,7 @@ def to_async(op: tileas.ToAsyncOp, args: Sequence[Value], lowering: FunctionLowe
     if op.unused is not None:
         return [lowering.emit.build(part) for part in parts]
     fence = THREAD["warpgroup.fence"](words, res=_struct([word.type for word in words]))
-    fenced = _threaded(fence, words, lowering)
+    fenced = _thread_words(fence, words, lowering)
     return [lowering.emit.build(part) for part in _split(fenced, list(map(len, parts)))]
 
 
@@ -93,7 +93,7 @@ def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: Functi
         return [_tile(part, value.type, lowering) for part, value in zip(parts, op.futures)]
     words = [word for part in parts for word in part]
     wait = THREAD["warpgroup.wait"](words, group=op.pending, res=_struct([word.type for word in words]))
-    results = _threaded(wait, words, lowering) if words else []
+    results = _thread_words(wait, words, lowering) if words else []
     if not words:
         emit.insert(wait)
     tiles = _split(results, list(map(len, parts)))
@@ -239,7 +239,7 @@ def _complete(
     begin = [lowering.emit.member(fence, i) for i in range(len(like))]
     sums = _series(atom, begin, *operands, UnitAttr(), lowering)
     lowering.emit.insert(THREAD["warpgroup.commit"]())
-    return _threaded(THREAD["warpgroup.wait"](sums, group=IntegerAttr(0, i32), res=types), sums, lowering)
+    return _thread_words(THREAD["warpgroup.wait"](sums, group=IntegerAttr(0, i32), res=types), sums, lowering)
 
 
 class _Operand(NamedTuple):

@@ -248,13 +248,13 @@ class _Loop:
         commit = dot.next if isinstance(dot.next, tileas.TensorCommitOp) else None
         place = self._places[dot]
         if isinstance(dot.a.type, tileas.TensorBufferType):
-            touched = [*self._touched(dot.a), *self._touched(dot.buffer)]
+            touched = [*self._accesses_of(dot.a), *self._accesses_of(dot.buffer)]
             if not touched or any(self._places[op] > place for op in touched):
                 raise CannotSpecialize(dot, "chained.used-at-once")
             if is_inside(dot.buffer, self._loop):
                 raise CannotSpecialize(dot, "chained.accumulator-of-iteration")
             return ChainedDot(dot, commit, False, *self._ends(touched), [dot.a, dot.buffer])
-        touched = self._touched(dot.buffer)
+        touched = self._accesses_of(dot.buffer)
         fresh = is_zero(dot.adds) and isinstance(dot.buffer.defining_op, tileas.TensorAllocOp)
         if not fresh or not is_inside(dot.buffer, self._loop):
             raise CannotSpecialize(dot, "chained.accumulator-outlives")
@@ -262,7 +262,7 @@ class _Loop:
             raise CannotSpecialize(dot, "chained.accumulator-written")
         return ChainedDot(dot, commit, True, *self._ends(touched), [dot.buffer])
 
-    def _touched(self, buffer: Value) -> list[Operation]:
+    def _accesses_of(self, buffer: Value) -> list[Operation]:
         """The operations of the block in which threads load from a buffer, or store to it."""
         operations: list[Operation] = []
         for user in buffer.users:
@@ -270,7 +270,7 @@ class _Loop:
             if around is None:
                 continue
             if isinstance(user, tileas.TensorSliceOp):
-                operations += self._touched(user.result)
+                operations += self._accesses_of(user.result)
             elif isinstance(user, tileas.TensorDotOp):
                 if user.parent is not self._block or buffer is not user.buffer and user.a is not buffer:
                     raise CannotSpecialize(user, "chained.reads-result")

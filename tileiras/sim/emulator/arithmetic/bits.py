@@ -79,14 +79,14 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
 def _funnel_shift(type_: PtxType, side: str | None, mode: str | None):
     def shift(a: np.ndarray, b: np.ndarray, amount: np.ndarray) -> np.ndarray:
-        amount = _limited(amount, mode).astype(np.uint64)
+        amount = _limit(amount, mode).astype(np.uint64)
         both = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64)
         return ((both << amount) >> np.uint64(32) if side == "l" else both >> amount).astype(np.uint32)
 
     return shift
 
 
-def _limited(amount: np.ndarray, mode: str | None) -> np.ndarray:
+def _limit(amount: np.ndarray, mode: str | None) -> np.ndarray:
     return np.minimum(amount, np.uint32(32)) if mode == "clamp" else amount & np.uint32(31)
 
 
@@ -121,7 +121,7 @@ def _highest_bit(type_: PtxType, shift_amount: str | None):
 
 def _mask(type_: PtxType, mode: str | None):
     def mask(start: np.ndarray, width: np.ndarray) -> np.ndarray:
-        start, width = _limited(start, mode).astype(np.uint64), _limited(width, mode).astype(np.uint64)
+        start, width = _limit(start, mode).astype(np.uint64), _limit(width, mode).astype(np.uint64)
         return (((np.uint64(1) << width) - np.uint64(1)) << start).astype(np.uint32)
 
     return mask
@@ -129,7 +129,7 @@ def _mask(type_: PtxType, mode: str | None):
 
 def _extend(type_: PtxType, mode: str | None):
     def extend(a: np.ndarray, width: np.ndarray) -> np.ndarray:
-        width = _limited(width, mode)
+        width = _limit(width, mode)
         unsigned = a & ((np.uint64(1) << width.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         if not type_.signed:
             return unsigned

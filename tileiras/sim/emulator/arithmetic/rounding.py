@@ -320,7 +320,7 @@ def _round_signed(exact: Fraction, mode: str) -> float:
 
 
 def div64(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
-    return _corrected(a / b, mode, lambda i: Fraction(float(a.flat[i])) / Fraction(float(b.flat[i])), a, b)
+    return _correct(a / b, mode, lambda i: Fraction(float(a.flat[i])) / Fraction(float(b.flat[i])), a, b)
 
 
 def sqrt64(a: np.ndarray, mode: str) -> np.ndarray:
@@ -337,7 +337,7 @@ def sqrt64(a: np.ndarray, mode: str) -> np.ndarray:
     return flat.reshape(root.shape)
 
 
-def _corrected(nearest: np.ndarray, mode: str, exact, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _correct(nearest: np.ndarray, mode: str, exact, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if mode == "rn":
         return nearest
     a, b = np.broadcast_arrays(a, b)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..memory.accesses import RANK, RANK_BIT, Access, merged
+from ..memory.accesses import RANK, RANK_BIT, Access, merge
 from ..order import proxies
 from ..order.memory_order import GPU, WEAK, Order
 from ..order.waits import block_id
@@ -112,7 +112,7 @@ def read_together(copies: list[BulkCopy]) -> None:
     for those in by_item.values():
         group, item = those[0].group, those[0].item
         if group.launch.races is not None:
-            for access in merged([access for copy in those for access in copy.source]):
+            for access in merge([access for copy in those for access in copy.source]):
                 group.launch.races.read(group, item, access, generic=False)
         for copy in those:
             copy.read(checked=True)

@@ -283,7 +283,7 @@ def decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
             if place % 64:
                 group.fault(f"address {place:#x} of a tensor map is not aligned to 64 bytes", item, thread, place)
             try:
-                first, raw = _replaced(group, item, field, ordinal, new, space, place, thread)
+                first, raw = _replace(group, item, field, ordinal, new, space, place, thread)
             except ValueError as error:
                 group.fault(f"{error}", item, thread)
             if raw:
@@ -297,7 +297,7 @@ def decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     decoder.emit(step)
 
 
-def _replaced(
+def _replace(
     group: WarpGroup, item: Instruction, field: str, ordinal: int, new: int, space: str, place: int, thread: int
 ) -> tuple[int, bytes]:
     """(first byte, new bytes) of a field. Raises ValueError for a value that is invalid here."""

@@ -18,7 +18,7 @@ import numpy as np
 from .. import tensor_map
 from ..arithmetic.rounding import decode, encode
 from ..launch.recording import Copy, Place, place
-from ..memory.accesses import RANK_BIT, merged, resolve
+from ..memory.accesses import RANK_BIT, merge, resolve
 from ..memory.atomics import operation_of
 from ..memory.loads import address_slot, note_granule
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
@@ -140,8 +140,8 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             copies.append(BulkCopy(group, item, thread, loaded, places, None, reader, combine, snapshot=snapshot))
             _tell(group, item, thread, result, elements, "store", [])
         # All lanes of a warp may store boxes.
-        begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
-        targets = merged([access for copy in copies for access in copy.target])
+        begin_reading(group, item, merge([access for copy in copies for access in copy.source]))
+        targets = merge([access for copy in copies for access in copy.target])
         begin_landing(group, item, targets, reads=reduction is not None)
         group.batch.bulk_copies += copies
 

@@ -29,7 +29,7 @@ def fill(kernel: Mapping[str, Any], data: bytearray) -> None:
     """
     for hidden in kernel.get("hidden_parameters", ()):
         try:
-            raw = encode(_described(hidden["fill"], kernel["parameters"], data))
+            raw = encode(_describe(hidden["fill"], kernel["parameters"], data))
         except (KeyError, ValueError, IndexError) as error:
             raise EmulationError(f"hidden parameter '{hidden['name']}' cannot be filled: {error}") from None
         if len(raw) != hidden["size"]:
@@ -37,7 +37,7 @@ def fill(kernel: Mapping[str, Any], data: bytearray) -> None:
         data[hidden["offset"] : hidden["offset"] + len(raw)] = raw
 
 
-def _described(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearray) -> TensorMap:
+def _describe(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearray) -> TensorMap:
     kind, *words = text.split()
     result = dict(word.partition("=")[::2] for word in words)
     if kind != "tensor_map":

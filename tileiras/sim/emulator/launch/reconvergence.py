@@ -36,7 +36,7 @@ class Meeting:
 def meeting_order(blocks: Sequence[Block]) -> list[int]:
     """The numbers of the blocks in that order; the first block is the entry."""
     edges = [_successors(blocks, block) for block in blocks]
-    return _ordered(list(range(len(blocks))), edges)
+    return _order(list(range(len(blocks))), edges)
 
 
 def _successors(blocks: Sequence[Block], block: Block) -> list[int]:
@@ -45,7 +45,7 @@ def _successors(blocks: Sequence[Block], block: Block) -> list[int]:
     return [each.index for each in block.successors if each.index >= 0]
 
 
-def _ordered(nodes: Sequence[int], edges: Edges) -> list[int]:
+def _order(nodes: Sequence[int], edges: Edges) -> list[int]:
     """The nodes in order; the first node is the entry."""
     heads: list[int] = []
     for component in reversed(_components(nodes, edges)):
@@ -55,7 +55,7 @@ def _ordered(nodes: Sequence[int], edges: Edges) -> list[int]:
             body = set(component[1:])
             # First the successors of the head, then other entries of the loop.
             following = [node for node in edges[head] if node in body]
-            heads += _ordered(list(dict.fromkeys([*following, *sorted(body)])), edges)
+            heads += _order(list(dict.fromkeys([*following, *sorted(body)])), edges)
     return heads
 
 

@@ -75,7 +75,7 @@ class Access:
             self.data[self.index] = values
 
 
-def merged(accesses: Sequence[Access]) -> list[Access]:
+def merge(accesses: Sequence[Access]) -> list[Access]:
     """Merge accesses by given threads to one memory with one size."""
     result: dict[tuple, list[Access]] = {}
     for each in accesses:

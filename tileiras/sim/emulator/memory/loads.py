@@ -67,7 +67,7 @@ def address_slot(decoder: Decoder, operand: Address, space: str) -> int:
     register = operand.base
     if not isinstance(register, Register):
         raise decoder.unsupported("an address of this form")
-    base = decoder.src(register, U64) if register.type.bits == 64 else _widened(decoder, register)
+    base = decoder.src(register, U64) if register.type.bits == 64 else _widen(decoder, register)
     if not operand.offset:
         return base
     slot, offset = decoder.temporary(U64), np.array([operand.offset & (1 << 64) - 1], np.uint64)
@@ -75,7 +75,7 @@ def address_slot(decoder: Decoder, operand: Address, space: str) -> int:
     return slot
 
 
-def _widened(decoder: Decoder, register: Register) -> int:
+def _widen(decoder: Decoder, register: Register) -> int:
     base, slot = decoder.src(register, U32), decoder.temporary(U64)
     decoder.emit(lambda group: group.R.__setitem__(slot, group.R[base].astype(np.uint64)))
     return slot

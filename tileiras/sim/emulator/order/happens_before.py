@@ -171,7 +171,7 @@ class Clocks(Knowledge):
         self.advance(rows)
 
     @staticmethod
-    def _fenced(warp: int, fence: Fence) -> Vector:
+    def _fence(warp: int, fence: Fence) -> Vector:
         """Knowledge that the lanes of a fence have released by it."""
         vector = fence.vector.copy()
         lanes = [lane for lane in range(32) if fence.lanes >> lane & 1]
@@ -197,7 +197,7 @@ class Clocks(Knowledge):
             for row, cluster in zip(rows.tolist(), clusters.tolist()):
                 fence = self.fences.get(self.first + row)
                 if fence is not None and fence.scope >= CLUSTER:
-                    self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._fenced(self.first + row, fence))
+                    self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._fence(self.first + row, fence))
             return
         np.maximum.at(self.arriving, clusters, self.known[rows])
         if self.seen or self.lanes:

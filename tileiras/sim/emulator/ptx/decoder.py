@@ -32,7 +32,7 @@ from .module import (
     is_special,
 )
 from .path_data import computes
-from .program import Block, Collective, Program, Step, branch, extended, guard, writer
+from .program import Block, Collective, Program, Step, branch, extend, guard, writer
 from .types import PRED, TYPES, U32, U64, PtxType
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ class Decoder:
         if isinstance(operand, Register):
             if operand.type.bits != type_.bits and not (wider and operand.type.bits > type_.bits):
                 raise self.error(f"a .{operand.type.name} register where .{type_.name} is needed")
-            return self._resized(self.frame.base + operand.index, operand.type, type_)
+            return self._resize(self.frame.base + operand.index, operand.type, type_)
         if isinstance(operand, Immediate):
             bits = immediate_bits(operand, type_)
             if bits is None:
@@ -411,14 +411,14 @@ class Decoder:
         if isinstance(operand, Special):
             return self.special(operand, type_)
         if isinstance(operand, Symbol):
-            return self._resized(self.address_of(operand), U64, type_)
+            return self._resize(self.address_of(operand), U64, type_)
         if isinstance(operand, Negated) and type_ is PRED:
             source, slot = self.src(operand.operand, PRED), self.temporary(PRED)
             self.emit(lambda group: group.R.__setitem__(slot, ~group.R[source]))
             return slot
         raise self.unsupported("an operand of this form")
 
-    def _resized(self, slot: int, have: PtxType, want: PtxType) -> int:
+    def _resize(self, slot: int, have: PtxType, want: PtxType) -> int:
         if have.bits == want.bits:
             return slot
         if have is PRED or want is PRED or 128 in (have.bits, want.bits):
@@ -442,7 +442,7 @@ class Decoder:
                 if name == "%perctamemoryoffset" and "minperctamemory" not in self.program.entry.directives:
                     raise self.error(f"{name} needs the directive .minperctamemory")
                 slot = self.program.specials[name] = self.temporary(natural)
-        return self._resized(slot, natural, type_)
+        return self._resize(slot, natural, type_)
 
     def address_of(self, symbol: Symbol) -> int:
         """A 64-bit slot with the address of a variable in its own state space."""
@@ -499,6 +499,6 @@ class Decoder:
         elif operand.type is PRED or type_ is PRED or operand.type.bits < type_.bits:
             raise self.error(f"a .{operand.type.name} destination where .{type_.name} is needed")
         else:
-            compute = extended(compute, type_, operand.type)
+            compute = extend(compute, type_, operand.type)
             finish = None
         self.emit(writer(slot, compute, finish))

@@ -98,7 +98,7 @@ def writer(slot: int, compute, storage: np.dtype | None) -> Step:
     return step
 
 
-def extended(compute, have: PtxType, want: PtxType):
+def extend(compute, have: PtxType, want: PtxType):
     """``compute`` with its result of type ``have`` extended to the width of ``want``."""
     source = have.value if have.signed else have.storage
     middle = np.dtype(f"i{want.bytes}") if have.signed else want.storage

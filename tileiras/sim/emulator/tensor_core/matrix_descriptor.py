@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arithmetic import rounding
-from ..memory.accesses import Access, check_written, merged, resolve_shared
+from ..memory.accesses import Access, check_written, merge, resolve_shared
 from ..order import proxies
 from ..ptx.decoder import Instruction
 from ..ptx.types import TYPES
@@ -107,7 +107,7 @@ def begin_reads(group: WarpGroup, item: Instruction, accesses: Sequence[Access])
     """Check that the matrices of warps of a group, which may be read from now on, are written and visible to the
     asynchronous proxy."""
     if (races := group.launch.races) is not None:
-        (everything,) = merged(accesses)
+        (everything,) = merge(accesses)
         races.read(group, item, everything, generic=False)
         proxies.check_read(races, group, item, everything)
         for each in accesses:

@@ -35,7 +35,7 @@ def narrow_sum(a: np.ndarray, b: np.ndarray, types: tuple[str, str], start: np.n
         fits = magnitude <= np.ldexp(1.0, lowest + FRACTION_BITS)
         if (fits | ~np.isfinite(magnitude)).all():
             return exact
-        return np.where(fits | ~np.isfinite(magnitude), exact, _aligned(a, b, types, start))
+        return np.where(fits | ~np.isfinite(magnitude), exact, _align(a, b, types, start))
 
 
 def _lowest_bit(values: np.ndarray | float) -> int:
@@ -51,7 +51,7 @@ def _exponents(values: np.ndarray, least: int) -> np.ndarray:
     return np.where(values == 0, -(1 << 12), np.maximum(np.frexp(values)[1] - 1, least))
 
 
-def _aligned(a: np.ndarray, b: np.ndarray, types: tuple[str, str], start: np.ndarray | float) -> np.ndarray:
+def _align(a: np.ndarray, b: np.ndarray, types: tuple[str, str], start: np.ndarray | float) -> np.ndarray:
     b = np.swapaxes(b, -1, -2)
     rows, columns = a[..., :, None, :], b[..., None, :, :]
     exponents = _exponents(rows, _LEAST[types[0]]) + _exponents(columns, _LEAST[types[1]])

@@ -339,7 +339,7 @@ class Product:
             b[~self.columns] = 0.0
         factor, valid = self._a_values(), self._known_rows()
         if self.scales:
-            factor, b = self._scaled(factor, b)
+            factor, b = self._scale(factor, b)
             valid &= np.concatenate([self._known_scales(number) for number in range(len(self.blocks))])
         if not valid.all():
             factor = [np.where(valid[:, None], each, 0.0) for each in factor]
@@ -398,7 +398,7 @@ class Product:
         bytes = cells.reshape(4, QUARTER, -1, 4)[halves, ..., first : first + self.form.vector]
         return bytes.swapaxes(1, 2).reshape(len(bytes), -1, self.form.vector)[:, :count]
 
-    def _scaled(self, matrices: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def _scale(self, matrices: list[np.ndarray], b: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         run = self.shape.k // self.form.vector
         rows = np.concatenate([self._read_scales(number, 0, 0, self.rows) for number in range(len(self.blocks))])
         columns = self.shape.n // len(self.groups)

@@ -43,10 +43,10 @@ def descriptors(function: Operation, bound: list[Any]) -> list[TileView]:
     """The values of the arguments that the host fills, of those of the others."""
     fills = function.attributes.get(TENSOR_MAPS, ())
     arguments = function.regions[0].blocks[0].arguments[len(bound) :]
-    return [_described(argument.type, fill.value, bound) for argument, fill in zip(arguments, fills, strict=True)]
+    return [_describe(argument.type, fill.value, bound) for argument, fill in zip(arguments, fills, strict=True)]
 
 
-def _described(type: Any, fill: str, bound: list[Any]) -> TileView:
+def _describe(type: Any, fill: str, bound: list[Any]) -> TileView:
     words = dict(word.partition("=")[::2] for word in fill.split()[1:])
 
     def numbers(name: str) -> list[int]:

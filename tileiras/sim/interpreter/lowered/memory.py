@@ -91,7 +91,7 @@ def block_tile(machine: LoweredMachine, op: Any) -> TileView:
     return tiles_of(machine[op.source], op.result.type)
 
 
-def located(machine: LoweredMachine, view: TileView, coords: Any, promised: Any = ()) -> tuple[np.ndarray, np.ndarray]:
+def locate(machine: LoweredMachine, view: TileView, coords: Any, promised: Any = ()) -> tuple[np.ndarray, np.ndarray]:
     """Offsets of a tile's elements from the tensor's first one, and which lie inside of it.
 
     A tile may lie outside altogether: one that runs ahead, or a slice of a tile.
@@ -122,7 +122,7 @@ def read_tile(
     machine: LoweredMachine, view: TileView, coords: Any, element: Any, promised: Any = (), zeros: bool = False
 ) -> np.ndarray:
     """A tile of a view as elements of a type; with `zeros` those outside are zero where no padding is given."""
-    offsets, inside = located(machine, view, coords, promised)
+    offsets, inside = locate(machine, view, coords, promised)
     storage = view.tensor.element
     values = read_elements(machine, view.tensor.address, offsets, storage, inside)
     if not inside.all():
@@ -132,12 +132,12 @@ def read_tile(
 
 
 def write_tile(machine: LoweredMachine, view: TileView, coords: Any, values: np.ndarray, promised: Any = ()) -> None:
-    offsets, inside = located(machine, view, coords, promised)
+    offsets, inside = locate(machine, view, coords, promised)
     write_elements(machine, view.tensor.address, offsets, view.tensor.element, inside, values)
 
 
 def combine_tile(machine: LoweredMachine, view: TileView, coords: Any, values: np.ndarray, mode: str) -> None:
-    offsets, inside = located(machine, view, coords)
+    offsets, inside = locate(machine, view, coords)
     element = view.tensor.element
     addresses = view.tensor.address + offsets * dtype_of(element).itemsize
     _update(machine, addresses, inside, element, _combine(mode, element), values)
