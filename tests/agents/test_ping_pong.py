@@ -136,7 +136,7 @@ TAIL = """\
     (r"( *nv_tileas.async.pipeline.yield\n    \}\n    nv_tileas.dealloc)", TAIL + r"\1", "agents cannot take turns"),
 ])  # fmt: skip
 def test_the_verifier_knows_turns(pattern, by, why):
-    text, _ = asked(tile_rounds.rounds(TILES, 6).text, tensor_maps="host")
+    text, _ = asked(tile_rounds.rounds(TILES, 6).text, tensor_maps="host", unspecialized_pipeline_num_stages=4)
     verify(text)
     with pytest.raises(CompileError, match=why):
         verify(_changed(text, pattern, by))

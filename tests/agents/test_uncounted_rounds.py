@@ -86,7 +86,7 @@ def test_effects_that_happen_once_stay_with_one_agent():
 
 def test_the_model_has_rounds_that_agents_count_alike():
     """Where the agent that loads goes on for longer than the other one, its copies are still under way in the end."""
-    text = rounds(TILES["sm_90"]).compiled("sm_90", emit="tileas", **HOST).text
+    text = rounds(TILES["sm_90"]).compiled("sm_90", emit="tileas", unspecialized_pipeline_num_stages=4, **HOST).text
     verify(text)
     before, asks, behind = text.rpartition("arith.cmpi sge")
     assert asks in before and "producer_acquire" in behind

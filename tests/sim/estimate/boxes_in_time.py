@@ -12,10 +12,12 @@ from tileiras.sim import estimate
 from tileiras.sim.estimate.result import Estimate
 
 
-def estimated(shape: tuple[int, int, int], steps: int, target: str, gpu: str, tensor_maps: str) -> Estimate:
+def estimated(
+    shape: tuple[int, int, int], steps: int, target: str, gpu: str, tensor_maps: str, **options: object
+) -> Estimate:
     m, n, k = shape
     text = matmul(shape, "f16", steps=steps).text.encode()
-    options = {"tensor_maps": tensor_maps, "pipeline_strategy": "unspecialize"}
+    options = {"tensor_maps": tensor_maps, "pipeline_strategy": "unspecialize", **options}
     (kernel,) = tileiras.compile(text, gpu_name=target, emit="ptx", **options).kernels
     ptx = kernel.artifacts[".ptx"].decode()
     assert ("cp.async.bulk.tensor" in ptx) == (tensor_maps == "host")

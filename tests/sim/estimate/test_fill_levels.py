@@ -81,7 +81,7 @@ def test_every_cta_has_its_own(grid):
 
 def test_boxes_that_threads_ask_for_ahead_of_their_own_products():
     """The first acquisitions wait for nothing."""
-    result = estimated((64, 64, 64), 16, "sm_90", "H200", "host")
+    result = estimated((64, 64, 64), 16, "sm_90", "H200", "host", unspecialized_pipeline_num_stages=4)
     (pipe,) = result.pipes
     assert pipe.stages > 1
     assert max(level for _, level in pipe.levels) >= pipe.stages - 1

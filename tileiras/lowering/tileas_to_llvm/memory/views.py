@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tileiras.analysis.ranges import Range
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, FloatType, IntegerType, Operation, Value, VerifyError, i32, i64
@@ -21,9 +20,6 @@ from tileiras.support import gf2
 from ..emit.builder import Number
 from ..emit.function import FunctionLowering
 from ..emit.types import memory_type
-
-_MOST = (1 << 31) - 1
-"""The largest number of i32."""
 
 
 class TileAddresses:
@@ -185,22 +181,11 @@ class TileAddresses:
         return entry
 
     def _fits(self, dim: int) -> bool:
-        first, last = self._lowering.ranges.range(self._coords[dim])
-        end = last * self.view.traversal_strides[dim] + self.view.shape[dim]
-        return 0 <= first and end <= self._size_range(dim).low
-
-    def _size_range(self, dim: int) -> Range:
+        ranges = self._lowering.ranges
+        first, last = ranges.range(self._coords[dim])
         size = self._memref.size(self.view.dim_map[dim])
-        return Range(size, size) if isinstance(size, int) else self._lowering.ranges.range(size)
-
-    def _bound_type(self, dim: int) -> IntegerType:
-        """The type for differences of sizes and places in the memref along a dimension: in loops, which compare them in
-        each iteration, i32 if it holds all of them."""
-        if not self._lowering.counters:
-            return i64
-        first, last = self._lowering.ranges.range(self._coords[dim])
-        last = last * self.view.traversal_strides[dim] + self.view.shape[dim] - 1
-        return i32 if 0 <= first and last <= _MOST and self._size_range(dim).inside(Range(0, _MOST)) else i64
+        least = size if isinstance(size, int) else ranges.range(size).low
+        return 0 <= first and last * self.view.traversal_strides[dim] + self.view.shape[dim] <= least
 
     def mask(self, register: int) -> Value | None:
         """Whether a register's element is inside; None when it surely is."""
@@ -215,30 +200,24 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            type = self._bound_type(dim)
-            return emit.icmp("sgt", self._remaining(dim, mixed, type), emit.integer(place, type))
+            return emit.icmp("sgt", self._remaining(dim, mixed), emit.integer(place, i64))
 
         return self._once(("inside", dim, mixed | place), make)
 
-    def _remaining(self, dim: int, mixed: int, type: IntegerType) -> Value:
-        """How many places from the thread's own on lie before the memref's end; none or less where the tile begins
-        before the memref."""
+    def _remaining(self, dim: int, mixed: int) -> Value:
+        """How many places from the thread's own on lie before the memref's end, as i64; none or less where the tile
+        begins before the memref."""
         emit = self._emit
 
         def make() -> Value:
-            size, index = (self._resize(each, type) for each in (self._sizes[dim], self._index(dim, mixed)))
-            remaining = emit.value(emit.sub(emit.value(size, type), index, type), type)
+            remaining = emit.value(emit.sub(emit.value(self._sizes[dim], i64), self._index(dim, mixed), i64), i64)
             if self._starts_inside(dim):
                 return remaining
             # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
             zero = emit.integer(0, i64)
             return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, remaining)
 
-        return self._once(("left", dim, mixed, type), make)
-
-    def _resize(self, number: Number, type: IntegerType) -> Number:
-        """A number of i64 in a type that holds it."""
-        return number if isinstance(number, int) or type is i64 else self._emit.insert(llvm.TruncOp(number, res=type))
+        return self._once(("left", dim, mixed), make)
 
     def _starts_inside(self, dim: int) -> bool:
         """Whether the tile is known not to begin before the memref along a dimension."""
@@ -250,8 +229,7 @@ class TileAddresses:
         emit = self._emit
 
         def make() -> Value:
-            remaining = self._remaining(dim, mixed, i64)
-            remaining = emit.intrinsic("smin", remaining, emit.integer(self.view.shape[dim], i64))
+            remaining = emit.intrinsic("smin", self._remaining(dim, mixed), emit.integer(self.view.shape[dim], i64))
             remaining = emit.intrinsic("smax", remaining, emit.integer(0, i64))
             return emit.insert(llvm.TruncOp(remaining, res=i32))
 

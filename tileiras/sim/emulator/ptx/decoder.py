@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: Opcode, or opcode and first modifiers (`cp.async.bulk`) -> decoder; the longest name of an instruction counts.
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
-#: The same, for opcodes whose instructions on floating-point numbers are those of another family.
+#: The same, for opcodes whose instructions on floats are those of another family.
 FLOAT_DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
 _LONGEST = 4
@@ -131,11 +131,11 @@ class Decoder:
     def __init__(
         self, module: Module, entry: Function, farther: bool = False, idle: frozenset[int] = frozenset()
     ) -> None:
-        """``idle``: ids of instructions whose results nothing depends on: of loads and copies only the addresses
-        count, and others have no step."""
+        """``idle``: ids of instructions whose results nothing depends on: loads and copies need only addresses."""
         self.module = module
         self.farther = farther
         self.idle = idle
+        self.is_idle = False  # of the current instruction
         self.program = Program(entry)
         self.constants: dict[tuple[int, int], int] = {}
         self.frame = self._frame(entry, None)
@@ -305,13 +305,8 @@ class Decoder:
     def error(self, message: str) -> EmulationError:
         return EmulationError(message, line=self.current.line, text=self.current.text)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing depends on the result of the current instruction."""
-        return id(self.current) in self.idle
-
     def _instruction(self, item: Instruction) -> None:
-        self.current = item
+        self.current, self.is_idle = item, id(item) in self.idle
         decode, rest = _decoder_of(item)
         if decode is None:
             raise self.unsupported()
