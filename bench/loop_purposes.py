@@ -253,10 +253,9 @@ def _constant(flow: Flow, loop: Loop) -> frozenset[int]:
     while changed:
         changed = False
         for at in inside - result:
-            each = code[at]
-            if each.opcode in EFFECT_OF or each.opcode in _SPILLS or _varies(each):
+            if code[at].opcode in EFFECT_OF or code[at].opcode in _SPILLS or _varies(code[at]):
                 continue
-            if all(len(found) == 1 and (found - inside or found <= result) for found in flow.sources[at].values()):
+            if all(len(each) == 1 and (each - inside or each <= result) for each in flow.sources[at].values()):
                 result.add(at)
                 changed = True
     return frozenset(result)
@@ -297,9 +296,9 @@ def _without_result(instruction: Instruction) -> Iterator[str]:
         yield _REGISTER.sub(lambda match: match[0].replace(".reuse", ""), operand).replace(".reuse", "")
 
 
-def described(found: Sequence[Purpose]) -> str:
+def roles(instructions: Sequence[Purpose]) -> str:
     """The role of the warps that execute a loop, by the instructions that it consists of."""
-    present = {each.name for each in found if not each.waste}
+    present = {each.name for each in instructions if not each.waste}
     parts = [text for names, text in _ROLES if present & names]
     return ", ".join(parts)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tileiras
 from bench import dequantised, estimates, gradients, products
-from bench.loop_purposes import Flow, Purpose, described, purposes, working_loops
+from bench.loop_purposes import Flow, Purpose, purposes, roles, working_loops
 from bench.register_uses import register_uses
 from tileiras.codegen import machine_code
 from tileiras.report.machine import with_lines
@@ -90,40 +90,40 @@ def loops(kernel: Kernel) -> Iterator[list[Purpose]]:
         yield purposes(flow, loop)
 
 
-def _cycles(found: Sequence[Purpose]) -> int:
+def _cycles(code: Sequence[Purpose]) -> int:
     """Cycles before the next instruction of the warp may issue, by the control words."""
-    return sum(max(1, each.instruction.stall) for each in found)
+    return sum(max(1, each.instruction.stall) for each in code)
 
 
-def table(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
+def table(kernel: Kernel, number: int, code: Sequence[Purpose]) -> str:
     """The instructions of a loop by purpose, then those without one."""
     groups: dict[str, list[Purpose]] = {}
-    for each in found:
+    for each in code:
         groups.setdefault(f"none: {each.waste}" if each.waste else each.name, []).append(each)
     ordered = sorted(groups.items(), key=lambda item: (item[0].startswith("none"), -len(item[1]), item[0]))
-    lines = [f"**Loop {number}**, {described(found)}: {len(found)} instructions, {_cycles(found)} cycles\n",
+    lines = [f"**Loop {number}**, {roles(code)}: {len(code)} instructions, {_cycles(code)} cycles\n",
              "| purpose | instructions | cycles | share |", "|---|---|---|---|"]  # fmt: skip
-    lines += [f"| {name} | {len(own)} | {_cycles(own)} | {len(own) / len(found):.0%} |" for name, own in ordered]
-    wasted = Counter((each.waste, each.instruction.name, each.name or "nothing") for each in found if each.waste)
+    lines += [f"| {name} | {len(own)} | {_cycles(own)} | {len(own) / len(code):.0%} |" for name, own in ordered]
+    wasted = Counter((each.waste, each.instruction.name, each.name or "nothing") for each in code if each.waste)
     if wasted:
         lines += ["", "| without a purpose | instruction | for | count |", "|---|---|---|---|"]
         lines += [f"| {waste} | `{name}` | {whom} | {count} |" for (waste, name, whom), count in sorted(wasted.items())]
     return "\n".join(lines)
 
 
-def summary(kernel: Kernel, number: int, found: Sequence[Purpose]) -> str:
+def summary(kernel: Kernel, number: int, code: Sequence[Purpose]) -> str:
     """The row of a loop in the table of all."""
-    wasted = [each for each in found if each.waste]
-    return (f"| {kernel.title} | {number}: {described(found)} | {len(found)} | {_cycles(found)} | {len(wasted)} |"
-            f" {len(wasted) / len(found):.0%} |")  # fmt: skip
+    wasted = [each for each in code if each.waste]
+    return (f"| {kernel.title} | {number}: {roles(code)} | {len(code)} | {_cycles(code)} | {len(wasted)} |"
+            f" {len(wasted) / len(code):.0%} |")  # fmt: skip
 
 
-def listing(found: Sequence[Purpose]) -> str:
+def listing(code: Sequence[Purpose]) -> str:
     return "\n".join(
         f"{f'@{each.instruction.predicate}' if each.instruction.predicate else '':>6} {each.instruction.name:<34}"
         f"{', '.join(each.instruction.operands):<52} {each.instruction.ptx_line:>5} {each.name}"
         f"{f' ({each.waste})' if each.waste else ''}"
-        for each in found
+        for each in code
     )
 
 
@@ -145,11 +145,11 @@ def main(arguments: Sequence[str] = ()) -> int:
         heading = f"## {kernel.title[0].upper()}{kernel.title[1:]}"
         print(heading, "", sep="\n", flush=True)
         lines += [heading, ""]
-        for number, found in enumerate(loops(kernel), 1):
-            text = table(kernel, number, found)
-            print(text, "", *([listing(found), ""] if options.listing else []), sep="\n", flush=True)
+        for number, code in enumerate(loops(kernel), 1):
+            text = table(kernel, number, code)
+            print(text, "", *([listing(code), ""] if options.listing else []), sep="\n", flush=True)
             lines += [text, ""]
-            rows.append(summary(kernel, number, found))
+            rows.append(summary(kernel, number, code))
     print(*rows, sep="\n")
     if options.write is not None:
         page = options.write.read_text(encoding="utf-8")

@@ -70,8 +70,8 @@ def test_purposes_by_dataflow():
         "R5 -> | EXIT",
     )
     (loop,) = working_loops(flow)
-    found = {each.instruction.ptx_line: (each.name, each.waste) for each in purposes(flow, loop)}
-    assert found == {
+    purpose_of = {each.instruction.ptx_line: (each.name, each.waste) for each in purposes(flow, loop)}
+    assert purpose_of == {
         1: ("several of these", ""), 2: ("address or descriptor: load", ""), 3: ("several of these", ""),
         4: ("load", ""), 5: ("operand: arithmetic", RECOMPUTED), 6: ("arithmetic", ""), 7: ("operand: arithmetic", ""),
         8: ("operand: arithmetic", REPEATED), 9: ("arithmetic", ""), 10: ("operand: store", MOVE), 11: ("", UNREAD),
@@ -89,7 +89,7 @@ def test_loops_that_only_wait_are_no_main_loops():
 @pytest.mark.parametrize("name", ["product f16, 128x128x32 on sm_80", "product f16, 128x256x64 on sm_90"])
 def test_main_loops_of_products(name):
     (kernel,) = (each for each in main_loops.KERNELS if each.title == name)
-    found = list(main_loops.loops(kernel))
-    assert any(each.name == "dot" for each in found[0])
-    for loop in found:
+    loops = list(main_loops.loops(kernel))
+    assert any(each.name == "dot" for each in loops[0])
+    for loop in loops:
         assert all(each.name or each.waste for each in loop)

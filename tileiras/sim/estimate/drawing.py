@@ -84,6 +84,7 @@ class Drawing(NamedTuple):
 
 
 def drawing(outcome: Outcome, code: Sequence[Instruction], clock_mhz: float, pipes: Sequence[Pipe]) -> Drawing:
+    """Select the parts of a simulation that its trace shows."""
     agents: dict[tuple, list[Track]] = {}
     for warp in outcome.warps:
         path = (warp.rank, tuple(step.block for step in warp.work))

@@ -196,8 +196,8 @@ def cmpi(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) ->
         return lowering.emit.integer(int(decided), vector_of(i1, count_of(a.type)))
     predicate = op.predicate.value
     if predicate[0] != "u" and min(lowering.ranges.range(value).low for value in (op.lhs, op.rhs)) >= 0:
-        for one, other, compared in ((a, b, predicate), (b, a, arith.MIRRORED.get(predicate, predicate))):
-            if (result := masks.compared(compared, one, other, lowering)) is not None:
+        for one, other, relation in ((a, b, predicate), (b, a, arith.MIRRORED.get(predicate, predicate))):
+            if (result := masks.compare_constants(relation, one, other, lowering)) is not None:
                 return result
     return lowering.emit.icmp(predicate, a, b)
 
@@ -221,7 +221,7 @@ def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering
     condition, *values = args
     if count_of(condition.type) > 1:
         condition, *values = lowering.matched(args)
-        if (result := masks.selected(condition, *values, lowering)) is not None:
+        if (result := masks.select_behind_branch(condition, *values, lowering)) is not None:
             return result
     else:
         values = lowering.matched(values)

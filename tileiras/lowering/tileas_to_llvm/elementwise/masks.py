@@ -37,7 +37,7 @@ class Mask(NamedTuple):
     places: Sequence[int]
 
 
-def compared(predicate: str, a: Value, b: Value, lowering: FunctionLowering) -> Value | None:
+def compare_constants(predicate: str, a: Value, b: Value, lowering: FunctionLowering) -> Value | None:
     """The comparison of numbers that are not negative with the constants of registers on a side of their own.  None
     without such constants, or with as many limits."""
     emit = lowering.emit
@@ -55,7 +55,7 @@ def compared(predicate: str, a: Value, b: Value, lowering: FunctionLowering) -> 
     return result
 
 
-def selected(condition: Value, a: Value, b: Value, lowering: FunctionLowering) -> Value | None:
+def select_behind_branch(condition: Value, a: Value, b: Value, lowering: FunctionLowering) -> Value | None:
     """The selection behind a branch, which a warp takes where the mask excludes an element; None for few elements, and
     for other conditions."""
     emit = lowering.emit

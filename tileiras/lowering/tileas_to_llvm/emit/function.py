@@ -110,9 +110,9 @@ class FunctionLowering:
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
         self.relations: FloatRelations | None = None
+        """Relations known from comparisons of floats; created with the first of them."""
         self.masks: dict[Value, Mask] = {}
         """Results of comparisons of numbers of elements with limits."""
-        """Relations known from comparisons of floats; created with the first of them."""
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}
         self.module_memory: list[llvm.GlobalOp] = []
