@@ -155,11 +155,11 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
 
 
 def _beside_another(func: aa.FuncOp, plan: LoadPlan, target: Target) -> LoadPlan:
-    """The plan of a kernel that asks for two CTAs on an SM, if it would have one and gains another more than deep
-    rings; the plan itself otherwise.
+    """Return a plan with two CTAs on an SM, recorded as the kernel's occupancy, where `plan` has one with deep rings;
+    `plan` where two do not fit or gain nothing.
 
-    One CTA then multiplies while the other begins or ends.  So it is where threads only wait for dots, once: in a loop
-    over tiles an SM has one CTA for all of them.  Loads with a latency keep their stages.
+    One CTA multiplies while the other one begins or ends.  A kernel gains if its threads only wait for dots and it has
+    no loop over tiles, in which an SM has one CTA for all of them.  Loads with a latency keep their stages.
     """
     loops, spec = [each.loop for each in plan.loops], func.kernel_spec
     in_boxes = all(map(comes_in_boxes, plan.staged))
