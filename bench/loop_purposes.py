@@ -1,10 +1,10 @@
 """The purpose of each instruction of a loop of machine code, by the dataflow from it to the instructions with effects.
 
-An instruction has a purpose of its own if it has an effect beyond registers (a dot, a copy, an access, a barrier, a
-branch), or computes with the elements of tiles (arithmetic, conversions, exchanges between threads).  Integer
-instructions, selections and predicates have the purpose of the instructions that read their results, and of the
-position there: an address, a guard, an operand.  Without a purpose are moves, spills, and computations whose result is
-the same in every iteration, exists already, or is not read.
+Instructions with an effect beyond registers (dots, copies, accesses, barriers, branches) and those that compute with
+elements of tiles (arithmetic, conversions, exchanges between threads) are roots of the trace.  Integer instructions,
+selections and predicates get their purpose from the instructions that read their results, and from the operand's
+position: an address, a guard, an operand.  Overhead is moves, spills, loop-invariant and repeated computations, and
+results that no instruction reads.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def on_cpu(source: Any, name: str | None, gpu_name: str, opt_level: int, options
 
 @contextlib.contextmanager
 def _without_output() -> Iterator[None]:
-    """Drop what kernels print, which write to the descriptor."""
+    """Redirect descriptor 1, which kernels print to, to the null device."""
     sys.stdout.flush()
     saved, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)

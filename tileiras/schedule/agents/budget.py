@@ -179,21 +179,21 @@ def give_warps(
         switch.attributes["max_regs"] = DenseArrayAttr(i32, registers)
 
 
-def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target, in_boxes: bool) -> tuple[int, int]:
+def resident_ctas(func: aa.FuncOp, plan: LoadPlan, target: Target) -> tuple[int, int]:
     """The CTAs that an SM may hold with the plain schedule, and the CTAs that it is expected to hold with another
     agent; at least one.  A thread gets no more registers than allow the SM the CTAs that it has to hold."""
     threads, registers, least = threads_of(func), expected_registers(func), least_ctas_of(func)
     # Rings are freed after their loops, pipes live as long as the kernel.
     rings, budget = plan.beside, shared_budget(func, target)
-    for loop, pipes in plan.loops:
-        staged = [each for pipe in pipes for each in pipe.loads]
+    for part in plan.loops:
+        loop, staged = part.loop, part.staged
         stages = loop.attributes[tileas.LOOP_SCHEDULE].stages  # type: ignore[attr-defined]
         replaced_ops = {leaf.convert for each in staged for leaf in each.leaves} | {each.load for each in staged}
         ring = stages * sum(each.stage_bytes for each in staged)
         scratch = max(scratch_beside(loop, replaced_ops), scratch_before(loop, budget))
         rings = max(rings, ring + ring_bytes(loop) + scratch)
     pipe_bytes = plan.beside + sum(pipe.bytes for each in plan.loops for pipe in each.pipes)
-    together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, in_boxes)
+    together = threads + WARP_SIZE * loading_warps(func.kernel_spec.num_warps, plan.in_boxes)
     with_agents = registers
     if plan.registers.compute:  # threads start with equal shares; the agent that computes changes its own later
         together, with_agents = WARP_SIZE * plan.registers.warps, plan.registers.entry

@@ -1,7 +1,7 @@
-"""The instructions that threads issue in an iteration: copies of tiles, and everything else.
+"""Issue cycles of an iteration: those of copies of tiles, and those of all other instructions.
 
-Threads that only wait for dots, `wgmma` or `tcgen05`, can copy as well as other warps; exponentials and `mma.sync`
-are instructions of their own, under which others copy.
+Threads that only wait for asynchronous dots can copy as well as other warps.  Exponentials and `mma.sync` take issue
+slots of the threads, which other warps use to copy.
 """
 
 from __future__ import annotations

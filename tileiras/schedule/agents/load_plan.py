@@ -138,6 +138,11 @@ class LoadPlan(NamedTuple):
     def staged(self) -> list[StagedLoad]:
         return [staged for each in self.loops for staged in each.staged]
 
+    @property
+    def in_boxes(self) -> bool:
+        """Whether one thread copies all tiles, in boxes."""
+        return all(map(comes_in_boxes, self.staged))
+
 
 def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadPlan:
     """The plan for the loops of a function whose loads, marked `nv_tileas.runs_ahead`, go to an agent of their own.
@@ -159,7 +164,7 @@ def plan_loads(func: aa.FuncOp, target: Target, loops: list[scf.ForOp]) -> LoadP
     _share_rings(plans, func)
     beside = _fit(func, plans, target)
     _deepen(plans, _budget(func, target) - beside)
-    staged = [each for plan in plans for pipe in plan.pipes for each in pipe.loads]
+    staged = [each for plan in plans for each in plan.staged]
     shares = _registers(func, staged)
     address_slice = ProducerSlice(func, [each.load for each in staged])
     for each in staged:
@@ -445,7 +450,7 @@ def _beside(func: aa.FuncOp, plans: list[LoopPlan], budget: int, in_rounds: bool
     """The most bytes of shared memory that the rest of a function uses while the pipes live: buffers during their
     lifetimes, with the scratch memory of one operation at a time; `in_rounds`: with exchanges outside of the loops of
     the pipes in rounds of little memory."""
-    loads = [staged for plan in plans for pipe in plan.pipes for staged in pipe.loads]
+    loads = [staged for plan in plans for staged in plan.staged]
     other_agents_ops: set[Any] = {leaf.convert for staged in loads for leaf in staged.leaves}
     places = {op: place for place, op in enumerate(func.walk())}
     changes = [0] * (len(places) + 1)

@@ -25,7 +25,7 @@ from tileiras.schedule.schedule_analysis import publish, withdraw
 from tileiras.schedule.strategy import Strategy
 from tileiras.schedule.tensor_boxes import ctas_of
 from tileiras.targets import Target
-from tileiras.targets.pipe_protocol import BOXES, PAIR, TENSOR_MEMORY
+from tileiras.targets.pipe_protocol import PAIR, TENSOR_MEMORY
 
 ALL_THERE_ARE = 1 << 16
 """A number of registers for tiles with which an agent requests all that it can have."""
@@ -108,17 +108,15 @@ class _Placing:
 
 def _is_asked_for(each: LoopPlan) -> bool:
     """Whether a load's hint determines the number of iterations by which it runs ahead."""
-    return any(aa.LATENCY in staged.load.attributes for pipe in each.pipes for staged in pipe.loads)
+    return any(aa.LATENCY in staged.load.attributes for staged in each.staged)
 
 
 def _computing(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Computing:
     """The CTAs of an SM, and the registers that each thread that computes has for its tiles."""
     warps = func.kernel_spec.num_warps
-    pipes = [pipe for each in plan.loops for pipe in each.pipes]
-    in_boxes = all(pipe.producer == BOXES for pipe in pipes)
-    pointers = any(isinstance(staged.load, tileas.LoadOp) for pipe in pipes for staged in pipe.loads)
+    pointers = any(isinstance(staged.load, tileas.LoadOp) for staged in plan.staged)
     service = POINTER_COPIES if pointers else TILED_COPIES
-    others, least = loading_warps(warps, in_boxes), least_ctas_of(func)
+    others, least = loading_warps(warps, plan.in_boxes), least_ctas_of(func)
     shares = register_shares(ALL_THERE_ARE, ALL_THERE_ARE, warps, others, service, least)
-    _, ctas = resident_ctas(func, plan, target, in_boxes)
+    _, ctas = resident_ctas(func, plan, target)
     return Computing(ctas, shares.most - RESERVE)

@@ -59,7 +59,6 @@ from tileiras.schedule.materialize.tensor_buffers import columns_taken
 from tileiras.schedule.plain import DEFAULT_STAGES
 from tileiras.schedule.resource_table import resources
 from tileiras.schedule.strategy import Strategy, Variant
-from tileiras.schedule.tensor_boxes import comes_in_boxes
 from tileiras.targets import Target, registers_per_thread
 from tileiras.targets.pipe_protocol import BOXES
 
@@ -131,7 +130,7 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
 
     Raises CannotSpecialize, with the reason, where it does not.
     """
-    why, in_boxes = Reason("agents.one-thread-copies"), True
+    why = Reason("agents.one-thread-copies")
     for each in plan.loops:
         loop, trips = each.loop, trip_count(each.loop)
         size = sum(staged.stage_bytes for staged in each.staged)
@@ -142,14 +141,13 @@ def _gain(func: aa.FuncOp, plan: LoadPlan, target: Target) -> Reason:
         if size < LEAST_BYTES:
             raise CannotSpecialize(loop, "agents.few-bytes", bytes=size, least=LEAST_BYTES)
         if any(pipe.producer != BOXES for pipe in each.pipes):
-            in_boxes = False
             copies, others = issue_cycles(loop, each.staged, resources(target), func.kernel_spec.num_warps)
             if others < copies:
                 raise CannotSpecialize(loop, "agents.copies-dominate", copies=round(copies), others=round(others))
             why = Reason("agents.copies-are-covered", copies=round(copies), others=round(others))
     _check_registers(func, plan)
-    alone, beside = resident_ctas(func, plan, target, in_boxes)
-    if beside < (min(alone, 2) if in_boxes and _only_wait(func, plan, target) else alone):
+    alone, beside = resident_ctas(func, plan, target)
+    if beside < (min(alone, 2) if plan.in_boxes and _only_wait(func, plan, target) else alone):
         raise CannotSpecialize(func, "agents.fewer-ctas", alone=alone, beside=beside)
     return why
 
@@ -162,11 +160,10 @@ def _beside_another(func: aa.FuncOp, plan: LoadPlan, target: Target) -> LoadPlan
     no loop over tiles, in which an SM has one CTA for all of them.  Loads with a latency keep their stages.
     """
     loops, spec = [each.loop for each in plan.loops], func.kernel_spec
-    in_boxes = all(map(comes_in_boxes, plan.staged))
-    if spec.occupancy or not in_boxes or any(loop.parent_op is not func for loop in loops):
+    if spec.occupancy or not plan.in_boxes or any(loop.parent_op is not func for loop in loops):
         return plan
     with_latency = any(aa.LATENCY in staged.load.attributes for staged in plan.staged)
-    if with_latency or not _only_wait(func, plan, target) or resident_ctas(func, plan, target, in_boxes)[1] > 1:
+    if with_latency or not _only_wait(func, plan, target) or resident_ctas(func, plan, target)[1] > 1:
         return plan
     dots = [op for op in func.walk() if isinstance(op, tileas.DOTS)]
     if 2 * max(LEAST_COLUMNS, 1 << (columns_taken(dots) - 1).bit_length()) > COLUMNS:
