@@ -24,10 +24,14 @@ NEXT = """%{to}_further = arith.addi %{of}, %c1 : i32
     %{to} = arith.select %{to}_ends, %c0, %{to}_further : i1, i32"""
 
 
-def _carried(one: str, two: str, *body: str):
+def _loop(one: str, two: str, *body: str) -> scf.ForOp:
     module = parse_module(LOOP.format(one=one, two=two, body="\n    ".join(body)), "k.mlir")
     (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
-    numbers = StageNumbers()
+    return loop
+
+
+def _carried(one: str, two: str, *body: str):
+    loop, numbers = _loop(one, two, *body), StageNumbers()
     return [numbers.number_of(value) for value in (*loop.iter_args, *loop.yield_op.operands, *loop.results)]
 
 
@@ -65,3 +69,18 @@ def test_a_ring_of_other_stages_says_nothing():
     one, two, *_ = _carried("%c0", "%c1", _next("first", "one", 3), _next("second", "two", 3))
     assert one.is_apart(two, 3)
     assert not one.is_apart(two, 2)
+
+
+def test_trips_counted_from_an_unknown_value_alternate():
+    steps = "%first = arith.subi %i, %other : i32", "%second = arith.andi %first, %c1 : i32"
+    loop, numbers = _loop("%c0", "%c0", *steps), StageNumbers()
+    stage = numbers.number_of(loop.yield_op.operands[1])
+    assert numbers.advanced(stage, loop).is_apart(stage, 2)
+    assert not numbers.advanced(numbers.advanced(stage, loop), loop).is_apart(stage, 2)
+
+
+def test_trips_counted_from_a_carried_value_say_nothing():
+    steps = "%first = arith.subi %i, %one : i32", "%second = arith.andi %first, %c1 : i32"
+    loop, numbers = _loop("%c0", "%c0", *steps), StageNumbers()
+    stage = numbers.number_of(loop.yield_op.operands[1])
+    assert not numbers.advanced(stage, loop).is_apart(stage, 2)

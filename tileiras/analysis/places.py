@@ -9,7 +9,9 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Operation, Value
+from tileiras.layout.accumulators import is_of_tensor_memory
 from tileiras.layout.arena import AREA_ALIGNMENT
+from tileiras.layout.matrix_descriptor import ADDRESS_MASK
 from tileiras.layout.scratch import EXCHANGING, Exchange, Warps, exchanges
 from tileiras.targets import Target
 from tileiras.targets.launch_facts import fact_error
@@ -26,6 +28,7 @@ class Places:
 
     def __init__(self, func: Any, gpu: Target) -> None:
         self._gpu = gpu
+        self._limit = shared_limit(func, gpu)
         self._live: dict[Value, tuple[int, int]] = {}
         self._shared = tileas.number_of(func, tileas.SHARED_MEMORY)
         """Bytes of shared memory; None before allocation, when scratch areas are not checked."""
@@ -51,8 +54,8 @@ class Places:
         """The error in a place in shared memory, or ""."""
         if start < 0 or start % alignment:
             return f"expects an offset that is a multiple of {alignment}, got {start}"
-        if end > self._gpu.shared_per_cta:
-            return f"ends at byte {end} of shared memory, {self._gpu.name} has {self._gpu.shared_per_cta}"
+        if end > self._limit:
+            return f"ends at byte {end} of shared memory, {self._gpu.name} has {self._limit}"
         if self._shared is not None and end > self._shared:
             return f"ends at byte {end} of shared memory, the function has {self._shared}"
         if any(start < other_end and other < end for other, other_end in self._live.values()):
@@ -103,6 +106,14 @@ class Places:
         if threads is not None and self._block_warps is not None and threads > WARP_SIZE * self._block_warps:
             return f"waits for {threads} threads, a CTA has {WARP_SIZE * self._block_warps}"
         return ""
+
+
+def shared_limit(func: Operation, target: Target) -> int:
+    """Maximum bytes of shared memory of a CTA: sm_107 has more than the address of a matrix descriptor reaches, which
+    counts from the memory that the system reserves."""
+    if not any(isinstance(op, tileas.TensorDotOp) or is_of_tensor_memory(op) for op in func.walk()):
+        return target.shared_per_cta
+    return min(target.shared_per_cta, ADDRESS_MASK + 1 - target.shared_reserved)
 
 
 def stage_error(buffer: Value, alignment: int, user: str) -> str:

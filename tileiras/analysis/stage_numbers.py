@@ -58,6 +58,8 @@ class StageNumbers:
         self._steps: dict[Value, int] = {}
         """Arguments of loops that are roots -> by how much each iteration advances them."""
         self._loops: set[Operation] = set()
+        self._differences: dict[tuple[scf.ForOp, Value], Value] = {}
+        """A loop and a value that does not change in it -> the induction variable minus that value, as a root."""
 
     def of(self, value: Value) -> Number | None:
         """The number of a value; None for a token before its stage is waited for, which matches any number."""
@@ -204,10 +206,22 @@ class StageNumbers:
 
     def advanced(self, number: Number, loop: scf.ForOp) -> Number:
         """A number of an iteration, as expressed in the next one."""
-        if number.root is loop.induction_variable:
+        if number.root is loop.induction_variable or self._is_difference(number.root, loop):
             step = constant_integer(loop.step)
             return LOST if step is None else number.plus(-step)
         return self.renumber(number, loop.yield_op.operands, loop.iter_args, loop)
+
+    def difference(self, op: arith.SubIOp) -> Number:
+        """The number of a difference: of the induction variable of a loop and a value that does not change in it, as
+        the lower bound, or its own root."""
+        number = self.number_of(op.lhs)
+        loop = number.root.block.parent_op if isinstance(number.root, BlockArgument) else None
+        if not isinstance(loop, scf.ForOp) or number.root is not loop.induction_variable or is_inside(op.rhs, loop):
+            return Number(op.result, 0)
+        return Number(self._differences.setdefault((loop, op.rhs), op.result), number.offset, number.modulus)
+
+    def _is_difference(self, root: Value | None, loop: scf.ForOp) -> bool:
+        return any(each is loop and value is root for (each, _), value in self._differences.items())
 
     def entered(self, number: Number, sources: Sequence[Value], targets: Sequence[Value]) -> Number:
         """A number as expressed inside a loop whose arguments `targets` begin as `sources`, or behind a loop that does
@@ -274,7 +288,7 @@ def _subtract(numbers: StageNumbers, op: arith.SubIOp) -> Number:
         return numbers.number_of(op.lhs).plus(-distance)
     if (whole := constant_integer(op.lhs)) is not None:
         return numbers.number_of(op.rhs).plus(whole, 2)  # the other stage of a ring of two: the sign is lost modulo 2
-    return Number(op.result, 0)
+    return numbers.difference(op)
 
 
 def _remainder(numbers: StageNumbers, op: Any) -> Number:

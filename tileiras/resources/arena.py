@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import resources
 from tileiras.analysis.function_pass import FunctionPass
+from tileiras.analysis.places import shared_limit
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
@@ -153,7 +154,7 @@ def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
             engine.emit(Remark(result, op.location))
         return
     assert failed is not None
-    text = f"needs {failed.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
+    text = f"needs {failed.size} bytes of shared memory, {target.name} has {shared_limit(func, target)}"
     engine.error(failed.op.location, text)
 
 
@@ -186,7 +187,7 @@ class _Arena:
     """The state of the arena during the walk of a function: live buffers, and the end of the scratch areas."""
 
     def __init__(self, target: Target, func: aa.FuncOp, small_agents_first: bool) -> None:
-        self._limit = target.shared_per_cta
+        self._limit = shared_limit(func, target)
         self._share = shared_share(target, func.kernel_spec.occupancy or 1)
         """The limit where an SM holds as many CTAs as the kernel asks for."""
         self.remarks: list[tuple[Operation, Reason]] = []

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.dots_in_flight import is_of_tensor_memory
+from tileiras.analysis.places import shared_limit
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation
@@ -34,7 +35,7 @@ def shared_budget(func: aa.FuncOp, target: Target, ctas: int | None = None) -> i
     without those of mbarriers for dots into tensor memory."""
     beside = MBARRIER_BYTES if _commits(func) else 0
     ctas = ctas or func.kernel_spec.occupancy
-    return shared_share(target, ctas or 1) - beside
+    return min(shared_share(target, ctas or 1), shared_limit(func, target)) - beside
 
 
 def shared_share(target: Target, ctas: int) -> int:
