@@ -29,7 +29,7 @@ NO_PLACEMENT = (
     "remark (scheduling.md)"
 )
 PUBLISHED = "the analysis stands in the IR, as attributes that its reader checks; no pass can invalidate it silently"
-TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; what has no row goes to mma.sync, with a remark"
+TCGEN05_TABLE = "dots go by the rows of `targets/atoms/tcgen05.py`; dots without a row go to mma.sync, with a remark"
 TENSOR_BUDGET = "a dot whose accumulator finds no columns goes to mma.sync, with a remark"
 TENSOR_LAYOUTS = "the registers of a tile follow from its place in tensor memory"
 NO_CONVOLUTION = "Tile IR has no convolutions: they are written as products"
@@ -74,7 +74,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
             "the text of 13.1; the one before is that of 13.5"),
         Row("failed to emit relocatable object", "packaging", 5, "the output is the cubin itself"),
         Row("Please specify the toolkit path", "no toolkit root", 5, "programs are looked for in several places; "
-            "what is missing is named"),
+            "the missing ones are named"),
         Row("could not find libdevice.bc", "a kernel that calls libdevice, which is nowhere", 5),
         Row("Please provide a valid dumpSassCommand. For example, `nvdisasm -c`.", "an empty `--dump-sass-command`", 5),
     ),
@@ -182,7 +182,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("expects c type to be Float32", "a block-scaled product into f16", 3),
         Row("Scale factor vector size mismatch:X, Y", "scales for runs of two lengths", 3),
         Row("unsupported block-scaled mma configuration", "a form without an instruction", 5,
-            "what no instruction takes is multiplied run by run"),
+            "operands that no instruction takes are multiplied run by run"),
         Row("expects non-empty tileSizes", "a view without tile sizes of memory with dimensions", 3),
         Row("expects non-empty dimGroups", "tile sizes without dimensions", 3),
         Row("expects dim is being tiled only one time, but got X", "`dim_map = [0, 0]`", 3),
@@ -309,13 +309,13 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("High register usage", "a kernel that takes many registers; a warning", 0,
             "registers are ptxas's to give: spills are a remark"),
         Row("'<attribute>' attribute must be integer array with maximum 3 index", "dimensions of four numbers", 5),
-        Row("'<attribute>' attribute must be integer constant", "a number that is none", 5),
+        Row("'<attribute>' attribute must be integer constant", "a text that is no number", 5),
         Row("'<attribute>' attribute must be a unit attribute", "a flag with a value", 5),
         Row("'<attribute>' attribute must be positive, got N", "zero threads, registers or CTAs, and less", 5),
         Row("'<attribute>' attribute must be at most N, got M", "clusters of more than 16 CTAs, numbers of 64 bits", 5),
         Row("'<attribute>' attribute asks for N threads; a CTA has 1 to M", "more threads than a CTA has", 5),
         Row("'<attribute>' attribute cannot be used along with '<attribute>'", "two that say the same", 5),
-        Row("'<attribute>' attribute of a kernel is not known", "`nvvm.` and a word that is none", 5),
+        Row("'<attribute>' attribute of a kernel is not known", "`nvvm.` and an unknown word", 5),
         Row("'nvvm.cluster_dim' attribute needs sm_90 or newer", "a cluster on sm_80", 5),
         Row("'nvvm.blocksareclusters' attribute must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'",
             "clusters of unknown size", 5),
@@ -345,7 +345,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("__nvvm_reflect argument must be a null-terminated string", "a call with a string without its end", 5),
         Row("__nvvm_reflect argument cannot be empty", "a call with an empty string", 5,
             "LLVM says of it that it must be a string constant"),
-        Row("PTX version X does not support <gpu>", "`--ptx-version` below what is needed", 2),
+        Row("PTX version X does not support <gpu>", "`--ptx-version` below the release that the code requires", 2),
         Row("failed to look up NVPTX target for requested triple",
             "LLVM IR or a target for another machine, for 32 bits, or `gpulibs`", 5),
         Row("data layout of another machine: <part>", "LLVM IR with other sizes or alignments", 5),
@@ -406,7 +406,7 @@ A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with n
 Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
 names the operation and its kernel. `--diagnostics=json` prints an object a line, also of a command line that cannot be
 read: `severity`, `message`, `file`, `line`, `column`, `notes`, and for remarks `kind`, `category`, `name`, `function`,
-`arguments`, `reason`. What is said twice of one place is printed once.
+`arguments`, `reason`. A diagnostic that is repeated at one place is printed once.
 
 Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 marks
 an error about an operation and a note, bit 9 a diagnostic whose child has the trace. The site that emits a diagnostic
@@ -483,7 +483,7 @@ and exit code 5.
 
 ptxas, nvdisasm and libdevice are looked for where an option says, in the wheels of the environment, below `CUDA_ROOT`,
 `CUDA_HOME` or `CUDA_PATH` (the first that is set), and programs on `PATH`; the extra `cuda` brings all three.
-`--child-timeout` limits their time. What they say is passed on as it is; a note has the command to run by hand, on the
+`--child-timeout` limits their time. Their messages are passed on unchanged; a note has the command for a shell, on the
 PTX where `--save-temps` keeps it.
 
 LLVM runs in a process of its own, which it ends on some inputs. That is an error with LLVM's words and exit code 5, in

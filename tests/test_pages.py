@@ -115,7 +115,7 @@ def test_named_places_exist(page):
 @pytest.mark.parametrize("page, questions", [("docs/architecture.md", 5), ("docs/build.md", 7)])
 def test_pages_answer_by_place(page, questions):
     text = (ROOT / page).read_text(encoding="utf-8")
-    section = text.split("## Where it is decided", 1)[1].split("\n## ", 1)[0]
+    section = text.split("## Places of decisions", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")][2:]
     assert len([row for row in rows if row[0].strip()]) == questions
     assert all(re.search(r"`[\w/]+\.py:\w+`", row[1]) for row in rows)
