@@ -1,11 +1,20 @@
-"""Canonical forms of nv_tileaa, which the `canonicalize` pass applies: rounding with halves away from zero.
+"""Canonical forms of nv_tileaa, which the `canonicalize` pass applies.
+
+Rounding with halves away from zero, as in the conversion to integers of kernels that quantize:
 
     %n = cmpf olt %x, 0                          %n = cmpf olt %x, 0
     %a = ceil (%x - 0.5)                         %h = select %n, -0.5, 0.5
     %b = floor (%x + 0.5)                  ->    %a = %x + %h
     %i = fptosi (select %n, %a, %b)              %i = fptosi %a
 
-Such is the conversion to integers of kernels that quantize.
+The remainder of a division that rounds down, as front ends with Python's `%` write it for tiles:
+
+    %r = remsi %x, %c                            %q = floordivsi %x, %c
+    %s = (%r < 0) xor (%c < 0)             ->    %p = %q * %c
+    %m = select (%s and %r != 0), %r + %c, %r    %m = %x - %p
+
+Kernels that cut an index into rows and columns divide by the same number, and aligned runs of indices keep their
+quotient whatever their sign, so that accesses to columns are vectors.
 """
 
 from __future__ import annotations
@@ -13,7 +22,16 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import arith, math
-from tileiras.ir import FloatAttr, PatternRewriter, RewritePattern, TensorType, Value, element_type_of
+from tileiras.ir import (
+    DenseElementsAttr,
+    FloatAttr,
+    Operation,
+    PatternRewriter,
+    RewritePattern,
+    TensorType,
+    Value,
+    element_type_of,
+)
 
 from .elementwise import AddFOp, SubFOp
 from .tensor import SplatOp
@@ -83,6 +101,83 @@ class SelectAddend(RewritePattern):
         return True
 
 
+class FloorRemainder(RewritePattern):
+    """The remainder of a tile from its rounded quotient: for a constant divisor, or one by which the tile is divided
+    anyway.  Scalars keep the remainder: they have no runs, and passes that recognize the order of tile blocks match it.
+    """
+
+    op = arith.SelectOp
+
+    def match_and_rewrite(self, op: arith.SelectOp, rewriter: PatternRewriter) -> bool:
+        rest: Any = op.false_value.defining_op
+        if not isinstance(op.result.type, TensorType) or not isinstance(rest, arith.RemSIOp):
+            return False
+        x, divisor = rest.lhs, rest.rhs
+        added = op.true_value.defining_op
+        if not isinstance(added, arith.AddIOp) or set(added.operands) != {rest.result, divisor}:
+            return False
+        if not _is_of_other_sign(op.condition, rest.result, divisor):
+            return False
+        if not _is_positive(divisor) and not any(_divides(user, x, divisor) for user in x.users):
+            return False
+        quotient = rewriter.insert(arith.FloorDivSIOp(x, divisor, location=op.location)).result
+        product = rewriter.insert(arith.MulIOp(quotient, divisor, location=op.location)).result
+        rewriter.replace_op(op, arith.SubIOp(x, product, location=op.location))
+        return True
+
+
+def _is_of_other_sign(condition: Value, rest: Value, divisor: Value) -> bool:
+    """Whether a condition holds where a remainder is not zero and has another sign than the divisor."""
+    both = condition.defining_op
+    if isinstance(both, arith.AndIOp):
+        tests = [both.lhs, both.rhs]
+        unequal = next((test for test in tests if _compares(test, "ne", rest)), None)
+        if unequal is None:
+            return False
+        tests.remove(unequal)
+        (condition,) = tests
+    signs = condition.defining_op
+    if isinstance(signs, arith.XOrIOp) and isinstance(both, arith.AndIOp):
+        pair = signs.lhs, signs.rhs
+        return any(_compares(a, "slt", rest) and _compares(b, "slt", divisor) for a, b in (pair, pair[::-1]))
+    return _compares(condition, "slt", rest) and _is_positive(divisor)
+
+
+def _compares(test: Value, predicate: str, value: Value) -> bool:
+    """Whether a test compares a value with zero."""
+    op = test.defining_op
+    return (
+        isinstance(op, arith.CmpIOp) and op.predicate.value == predicate and op.lhs is value and _integer(op.rhs) == 0
+    )
+
+
+def _divides(op: Operation, x: Value, divisor: Value) -> bool:
+    return isinstance(op, arith.FloorDivSIOp) and op.lhs is x and _scalar(op.rhs) is _scalar(divisor)
+
+
+def _scalar(value: Value) -> Value:
+    """The scalar of a splat, which front ends repeat for each operation; other values are their own."""
+    op = value.defining_op
+    return op.operand if isinstance(op, SplatOp) else value
+
+
+def _is_positive(value: Value) -> bool:
+    number = _integer(value)
+    return number is not None and number > 0
+
+
+def _integer(value: Value) -> int | None:
+    """The signed constant that all elements of a tile are."""
+    op = value.defining_op
+    if isinstance(op, SplatOp):
+        return arith.constant_integer(op.operand)
+    if not isinstance(op, arith.ConstantOp) or not isinstance(op.value, DenseElementsAttr) or not op.value.is_splat:
+        return arith.constant_integer(value)
+    width = element_type_of(value.type).width
+    bits = op.value.stored_bits()[0]
+    return bits - (1 << width) if bits >> width - 1 else bits
+
+
 def _addend(value: Value, x: Value) -> float | None:
     """The constant whose sum with `x` a value is; None for other values."""
     if value is x:
@@ -112,4 +207,4 @@ def _splat(number: float, type: Any, rewriter: PatternRewriter, location: Any) -
     return rewriter.insert(SplatOp(value, result=type, location=location)).result
 
 
-PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend)
+PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend, FloorRemainder)
