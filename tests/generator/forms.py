@@ -41,6 +41,7 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "places": (1, lookups.places),
     "bags": (1, lookups.bag),
     "scatter": (1, lookups.scattered),
+    "divided": (2, lookups.divided),
     "dequantised": (3, dequantised.dequantised),
     "split K": (2, shared_work.split_k),
     "grouped": (2, shared_work.grouped),

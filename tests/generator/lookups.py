@@ -1,11 +1,12 @@
-"""Addresses from memory: gathers at computed places, scatters, sums of rows by index, counts by atomic additions."""
+"""Computed addresses: gathers at places from memory or divided from an index, scatters, sums of rows by index, counts
+by atomic additions."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tests.generator.choices import Choices
-from tests.generator.kernel import Expected, Generated, array, odd, result, whole
+from tests.generator.kernel import Expected, Generated, array, odd, result, scalar, whole
 
 _PLACES = """
 def kernel(table, rows, columns, out, R: ct.Constant[int], T: ct.Constant[int]):
@@ -120,6 +121,49 @@ def scattered(pick: Choices) -> Generated:
                  array(pick, "counts", np.zeros(8, np.int32), "i32"))  # fmt: skip
     return Generated("scatter", _SCATTER.format(store=store), arguments, (rows, width, 8), (blocks, 1, 1),
                      {"out": Expected(wanted), "counts": Expected(counts)})  # fmt: skip
+
+
+_DIVIDED = """
+def kernel(x, y{arguments}, T: ct.Constant[int]):
+    {constants}
+    index = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    row, column = index // N, index % N
+    first = ct.gather(x, (row * X + column,), padding_value=0)
+    second = ct.gather(x, (row * X + {column},), padding_value=0)
+    ct.scatter(y, ({place},), first + second + second)
+"""
+_COLUMNS = {
+    "halves": ("column + N", lambda column, n: column + n),
+    "rotated": ("(column + S) % N", lambda column, n: (column + n // 2) % n),
+    "turned": ("(column - S) % N", lambda column, n: (column - n // 2) % n),
+    "pairs": ("column // 2 * 2", lambda column, n: column // 2 * 2),
+}  # fmt: skip
+
+
+def divided(pick: Choices) -> Generated:
+    """Elements whose row and column a flat index is divided into, as elementwise kernels over matrices are written:
+    sums of two columns of a row, stored by rows or by columns."""
+    kind, element = pick.choice(list(_COLUMNS)), pick.choice(("f32", "f16", "i32", "i8"))
+    columns, tile = pick.choice((1, 2, 6, 16, 48, 64, 100, 256)), pick.choice((32, 64, 256, 1024))
+    rows = pick.choice((1, 3, 16, 37))
+    pitch = 2 * columns + pick.choice((0, 0, 8, 3))
+    by_columns, is_constant = pick.chance(0.3), pick.chance(0.6)
+    x = whole(pick, (rows, pitch), element, 4)
+    text, other = _COLUMNS[kind]
+    at = np.arange(columns)
+    wanted = x[:, at].astype(np.float64) + 2 * x[:, other(at, columns)].astype(np.float64)
+    numbers = {"N": columns, "X": pitch, "S": columns // 2, "R": rows}
+    kernel = _DIVIDED.format(
+        column=text, place="ct.where(row < R, column * R + row, -1)" if by_columns else "index",
+        arguments="" if is_constant else "".join(f", {name}" for name in numbers),
+        constants="; ".join(f"{name} = {number}" for name, number in numbers.items()) if is_constant else "pass",
+    )  # fmt: skip
+    arguments = (array(pick, "x", x.reshape(-1), element), result(pick, "y", (rows * columns,), element))
+    if not is_constant:
+        arguments += tuple(scalar(name, number, "i32") for name, number in numbers.items())
+    blocks = -(-rows * columns // tile)
+    return Generated(f"divided {kind}", kernel, arguments, (tile,), (blocks, 1, 1),
+                     {"y": Expected((wanted.T if by_columns else wanted).reshape(-1))})  # fmt: skip
 
 
 def _numbers(pick: Choices, size: int, most: int) -> np.ndarray:
