@@ -36,6 +36,7 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "dkdv": (3, attention.key_gradient),
     "along": (4, rows.along),
     "rows": (2, rows.normalised),
+    "combined": (2, rows.combined),
     "gather": (1, rows.gathered),
     "scans": (2, scans.carried),
     "places": (1, lookups.places),

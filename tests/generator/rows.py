@@ -14,6 +14,8 @@ UNITS = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
 _NORMALISED = {
     "softmax": "shares = ct.exp(values - ct.max(values, axis=1, keepdims=True))\n"
                "        found = shares / ct.sum(shares, axis=1, keepdims=True)",
+    "log softmax": "below = values - ct.max(values, axis=1, keepdims=True)\n"
+                   "        found = below - ct.log(ct.sum(ct.exp(below), axis=1, keepdims=True))",
     "root mean square": "mean = ct.sum(values * values, axis=1, keepdims=True) / x.shape[1]\n"
                         "        found = values * ct.rsqrt(mean + 0.01)",
     "layer norm": "mean = ct.sum(values, axis=1, keepdims=True) / x.shape[1]\n"
@@ -40,20 +42,64 @@ def normalised(pick: Choices) -> Generated:
     groups = pick.choice((1, 2, 3))
     x = normal(pick, (rows * groups - odd(pick, rows), length - odd(pick, length) or 1), element)
     wide = x.astype(np.float64)
-    if kind == "softmax":
-        shares = np.exp(wide - wide.max(1, keepdims=True))
-        wanted = shares / shares.sum(1, keepdims=True)
+    if kind.endswith("softmax"):
+        below = wide - wide.max(1, keepdims=True)
+        sums = np.exp(below).sum(1, keepdims=True)
+        wanted = np.exp(below) / sums if kind == "softmax" else below - np.log(sums)
     elif kind == "root mean square":
         wanted = wide / np.sqrt((wide * wide).mean(1, keepdims=True) + 0.01)
     else:
         inner = wide - wide.mean(1, keepdims=True)
         wanted = inner / np.sqrt((inner * inner).mean(1, keepdims=True) + 0.01)
-    masked = 'values = ct.where(inside[None, :], values, float("-inf"))' if kind == "softmax" else ""
-    body = _ROWS.format(masked=masked, work=_NORMALISED[kind])
+    masked = 'values = ct.where(inside[None, :], values, float("-inf"))' if kind.endswith("softmax") else ""
+    work, template = _NORMALISED[kind], _ROWS
+    if is_vector := rows == 1 and pick.chance(0.4):
+        template, masked = _OF_RANK_ONE, masked.replace("[None, :]", "")
+        work = work.replace("[None, :]", "").replace("axis=1, keepdims=True", pick.choice(("axis=0", "0")))
+    body = template.format(masked=masked, work=work)
     return Generated(
-        kind, body, (array(pick, "x", x, element), result(pick, "y", x.shape, element)), (rows, length),
+        kind, body, (array(pick, "x", x, element), result(pick, "y", x.shape, element)),
+        (length,) if is_vector else (rows, length),
         (pick.randint(1, groups), 1, 1), {"y": Expected(wanted, 4 * UNITS[element], 4 * UNITS[element])},
     )  # fmt: skip
+
+
+_OF_RANK_ONE = """
+def kernel(x, y, T: ct.Constant[int]):
+    columns = ct.arange(T, dtype=ct.int32)
+    inside = columns < x.shape[1]
+    for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        values = ct.astype(ct.gather(x, (row, columns), padding_value=0), ct.float32)
+        {masked}
+        {work}
+        ct.scatter(y, (row, columns), ct.astype(found, y.dtype))
+"""
+_COMBINED = """
+def kernel(parts, logs, y, S: ct.Constant[int], D: ct.Constant[int]):
+    row, side = ct.bid(0), ct.bid(1)
+    values = ct.reshape(ct.load(parts, (row, 0, side), (1, S, D), padding_mode=ct.PaddingMode.ZERO), (S, D))
+    log = ct.gather(logs, (row, ct.arange(S, dtype=ct.int32)), padding_value=float("-inf"))
+    shares = ct.{power}(log - ct.max(log))
+    whole = ct.sum(shares)
+    total = ct.sum(shares[:, None] * ct.astype(values, ct.float32), axis=0)
+    ct.store(y, (row, side), ct.astype(ct.reshape(total / whole, (1, D)), y.dtype))
+"""
+
+
+def combined(pick: Choices) -> Generated:
+    """Parts of rows weighted by exponentials, as attention that is split along the keys ends: a softmax of a tile of
+    rank 1 beside one of rank 2."""
+    element, power = pick.choice(FLOATS), pick.choice(("exp", "exp2"))
+    parts, width, sides = pick.choice((1, 2, 16, 32, 256)), pick.choice((1, 16, 64)), pick.choice((1, 2))
+    rows, count = pick.choice((1, 3)), parts - odd(pick, parts) or 1
+    values = normal(pick, (rows, count, width * sides - odd(pick, width) or 1), element)
+    logs = normal(pick, (rows, count), "f32", 4.0)
+    shares = {"exp": np.exp, "exp2": np.exp2}[power]((logs - logs.max(1, keepdims=True)).astype(np.float64))
+    wanted = (shares[:, :, None] * values.astype(np.float64)).sum(1) / shares.sum(1, keepdims=True)
+    arguments = (array(pick, "parts", values, element), array(pick, "logs", logs, "f32"),
+                 result(pick, "y", wanted.shape, element))  # fmt: skip
+    return Generated("combined parts", _COMBINED.format(power=power), arguments, (parts, width), (rows, sides, 1),
+                     {"y": Expected(wanted, 4 * UNITS[element], 4 * UNITS[element])})  # fmt: skip
 
 
 _ALONG = """

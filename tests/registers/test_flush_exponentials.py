@@ -112,3 +112,18 @@ def test_results_are_the_same(name, gpu):
     emulate(artifact.text, "k", 1, [*kernel.inputs, *raw], metadata=artifact.kernels[0].metadata)
     np.testing.assert_array_equal(result[0].astype(np.float32), kernel.expected[0].astype(np.float32))
     np.testing.assert_allclose(result[1], kernel.expected[1], rtol=1e-5)
+
+
+def test_sums_of_a_tile_of_rank_one_are_flushed():
+    """The maximum of the tile is a scalar."""
+    x, total, tile = View("x", (ROWS,), "f32"), View("l", (1,), "f32"), tile_type((ROWS,), "f32")
+    body = [
+        x.load("x"), reduced("most", "x", (ROWS,), 0, "maxf", "0xFF800000"),
+        "%m = reshape %most : tile<f32> -> tile<1xf32>", f"%m_all = broadcast %m : tile<1xf32> -> {tile}",
+        f"%d = subf %x, %m_all : {tile}", f"%p = exp2 %d : {tile}", reduced("sum", "p", (ROWS,), 0),
+        "%l = reshape %sum : tile<f32> -> tile<1xf32>", total.store("l"),
+    ]  # fmt: skip
+    numbers = np.linspace(-200, 5, ROWS, dtype=np.float32)
+    expected = np.exp2(numbers - 5).sum(keepdims=True)
+    kernel = Kernel(entry([x, total], body), (numbers,), (np.zeros(1, np.float32),), (expected,))
+    assert flushed(kernel) == [True]

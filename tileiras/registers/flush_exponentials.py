@@ -84,8 +84,9 @@ def _is_tile(value: Value) -> bool:
 
 
 def _spread(value: Value) -> Spread:
-    """A tile, or the smaller value that it repeats."""
-    return Spread(value, tuple(range(value.type.rank))).source()
+    """A tile, or the smaller value that it repeats; a scalar, as the maximum of a tile of rank 1, is its own."""
+    rank = value.type.rank if isinstance(value.type, TensorType) else 0
+    return Spread(value, tuple(range(rank))).source()
 
 
 def _factors(value: Value) -> tuple[Spread, ...]:
