@@ -103,6 +103,8 @@ def _product(
         around = "persistent" if grid else pick.choices(("grid", "persistent", "swizzled"), (6, 2, 1))[0]
     names = [argument.name for argument in (*items, *epilogue.arguments)]
     loop = "step = 0" if is_straight else "for step in range(steps):"
+    if not is_straight and pick.chance(0.15):
+        loop, loads = _COUNTED, ["step = count", "count = count + 1", *loads]
     body = _body(around, names, loads, total, epilogue.lines, loop)
     blocks = {"grid": (rows, columns, 1), "persistent": (pick.randint(1, max(1, rows * columns // 2)), 1, 1),
               "swizzled": (rows * columns, 1, 1)}[around]  # fmt: skip
@@ -183,6 +185,8 @@ _LOOP = """
 {epilogue}
 {indent}ct.store(c, (row, column), total)
 """
+_COUNTED = "count = 0\nfor start in range(3, 3 + steps * TK, TK):"
+"""A loop that counts its steps beside the induction variable."""
 _AROUND = {
     "grid": ("    row, column = ct.bid(0), ct.bid(1)\n", 1),
     "swizzled": ("    row, column = ct.bid(0) % ROWS, ct.bid(0) // ROWS\n", 1),
@@ -196,7 +200,8 @@ def _body(around: str, names: list[str], loads: list[str], total: str, epilogue:
     indent = "    " * depth
     inside = indent + ("    " if loop.endswith(":") else "")
     inner = _LOOP.format(
-        indent=indent, inner=inside, total=CUTILE[total], loop=loop, loads="\n".join(inside + line for line in loads),
+        indent=indent, inner=inside, total=CUTILE[total], loop=loop.replace("\n", "\n" + indent),
+        loads="\n".join(inside + line for line in loads),
         epilogue="\n".join(indent + line for line in epilogue),
     )  # fmt: skip
     sizes = ", ".join(f"{name}: ct.Constant[int]" for name in ("TM", "TN", "TK", "ROWS", "COLUMNS"))

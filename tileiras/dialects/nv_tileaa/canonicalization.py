@@ -23,7 +23,6 @@ from typing import Any
 
 from tileiras.dialects import arith, math
 from tileiras.ir import (
-    DenseElementsAttr,
     FloatAttr,
     Operation,
     PatternRewriter,
@@ -33,8 +32,9 @@ from tileiras.ir import (
     element_type_of,
 )
 
+from .canonicalization_loops import DeriveCounter
 from .elementwise import AddFOp, SubFOp
-from .tensor import SplatOp
+from .tensor import SplatOp, splat_integer
 
 _BELOW, _NOT_BELOW = ("olt", "ole"), ("oge", "ogt")
 
@@ -147,7 +147,10 @@ def _compares(test: Value, predicate: str, value: Value) -> bool:
     """Whether a test compares a value with zero."""
     op = test.defining_op
     return (
-        isinstance(op, arith.CmpIOp) and op.predicate.value == predicate and op.lhs is value and _integer(op.rhs) == 0
+        isinstance(op, arith.CmpIOp)
+        and op.predicate.value == predicate
+        and op.lhs is value
+        and splat_integer(op.rhs) == 0
     )
 
 
@@ -162,20 +165,8 @@ def _scalar(value: Value) -> Value:
 
 
 def _is_positive(value: Value) -> bool:
-    number = _integer(value)
+    number = splat_integer(value)
     return number is not None and number > 0
-
-
-def _integer(value: Value) -> int | None:
-    """The signed constant that all elements of a tile are."""
-    op = value.defining_op
-    if isinstance(op, SplatOp):
-        return arith.constant_integer(op.operand)
-    if not isinstance(op, arith.ConstantOp) or not isinstance(op.value, DenseElementsAttr) or not op.value.is_splat:
-        return arith.constant_integer(value)
-    width = element_type_of(value.type).width
-    bits = op.value.stored_bits()[0]
-    return bits - (1 << width) if bits >> width - 1 else bits
 
 
 def _addend(value: Value, x: Value) -> float | None:
@@ -207,4 +198,4 @@ def _splat(number: float, type: Any, rewriter: PatternRewriter, location: Any) -
     return rewriter.insert(SplatOp(value, result=type, location=location)).result
 
 
-PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend, FloorRemainder)
+PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend, FloorRemainder, DeriveCounter)

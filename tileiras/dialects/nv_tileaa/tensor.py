@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.dialects.arith import integer_like
+from tileiras.dialects.arith import ConstantOp, constant_integer, integer_like
 from tileiras.ir import (
     ArrayAttr,
     DenseArrayAttr,
+    DenseElementsAttr,
     FloatType,
     HasParent,
     IntegerAttr,
@@ -53,6 +54,17 @@ class SplatOp(Operation, name="nv_tileaa.splat", traits=(Pure,)):
             raise VerifyError(f"expects elements of type {self.operand.type}, but got {self.result.type.element_type}")
 
 
+def splat_integer(value: Value) -> int | None:
+    """The signed constant that a number, or each element of a tensor, is; None for other values."""
+    op = value.defining_op
+    if isinstance(op, SplatOp):
+        return constant_integer(op.operand)
+    if not isinstance(op, ConstantOp) or not isinstance(op.value, DenseElementsAttr) or not op.value.is_splat:
+        return constant_integer(value)
+    element = element_type_of(value.type)
+    return IntegerAttr(op.value.stored_bits()[0], element).value if isinstance(element, IntegerType) else None
+
+
 def _expect_elements(tensor: TensorType, *types: Type) -> None:
     """Raise VerifyError unless `types` are, or have, elements of the tensor's type."""
     for type in types:
@@ -94,7 +106,6 @@ class _Shape(Operation):
     operand = operand(TensorType)
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
-
 
     verifies_locally = True
 
