@@ -27,7 +27,8 @@ BYTECODE_VERSION = "13.4"
 
 
 WAIVED = (
-    "async-proxy", "mbarrier-inval", "wgmma-fence", "tensor-fences", "tensor-pipeline", "tensor-load-wait",
+    "async-proxy", "mbarrier-inval", "wgmma-fence", "tensor-fences", "tensor-pipeline", "tensor-columns",
+    "tensor-load-wait",
     "barrier-scope",
 )  # fmt: skip
 """Rules of the PTX ISA that the vendor's code breaks (`tileiras.sim.emulator.rules` has them, with both readings)."""

@@ -70,11 +70,16 @@ RULES = {
         "kernels written with CUTLASS copy the next scales over those that one in flight reads: all mma, cp and shift "
         "of a thread take place in the order of issue",
     ),
+    "tensor-columns": Rule(
+        "a product of 128 rows has a multiple of 16 columns (PTX ISA, Kinds and shapes of tcgen05.mma)",
+        "tileiras 13.5.37 has products of f16 with 128 rows and 8 columns where attention decodes eight heads: they "
+        "count as defined",
+    ),
     "tensor-load-wait": Rule(
-        "between tcgen05.ld and a write of its source there is tcgen05.wait::ld, a dependency by registers is "
-        "not enough (PTX ISA, Register dependencies, same thread)",
-        "tileiras 13.5.37 stores rescaled accumulators where it has loaded them from without it: a warp's loads are "
-        "before its later stores",
+        "between tcgen05.ld and a write of its source, or the end of its columns, there is tcgen05.wait::ld, a "
+        "dependency by registers is not enough (PTX ISA, Register dependencies, same thread)",
+        "tileiras 13.5.37 stores rescaled accumulators where it has loaded them from without it, and frees columns: a "
+        "warp's loads are before its later stores and the end of the columns",
     ),
     "barrier-scope": Rule(
         "an arrival at, or a wait for, an mbarrier has the scope of its block when it names none, which takes in no "

@@ -186,6 +186,22 @@ def test_freed_buffers_are_not_in_flight(kernel, main, said, seed):
         run(kernel, f"{START_1} {OF_OTHER} {main}", np.zeros(1, np.uint32), ONES, seed=seed)
 
 
+def test_columns_may_end_behind_their_loads_for_some(kernel):
+    """The loaded registers are used before; a product is in flight in either reading."""
+    begin = f"{START_1} {OF_OTHER}"
+    run(kernel, f"{begin} {LOAD}", np.zeros(1, np.uint32), ONES, waive=READING)
+    with pytest.raises(EmulationError, match="which is in flight as they are freed"):
+        run(kernel, f"{begin} {MMA}", np.zeros(1, np.uint32), ONES, waive=READING)
+
+
+def test_products_of_eight_columns_are_defined_for_some(kernel):
+    main = f"{MMA} {COMMIT} {WAIT}".replace("%r7", "%r6")
+    narrow = f"{OF_OTHER} mov.b32 %r6, {1 << 4 | 8 >> 3 << 17 | 128 >> 4 << 24:#x}; {main}"
+    assert (result(kernel, narrow, waive=("tensor-columns",))[:, :8] == 16).all()
+    with pytest.raises(EmulationError, match="a product of 128 rows and 8 columns"):
+        result(kernel, narrow)
+
+
 def test_freeing_is_ordered_by_a_barrier(kernel):
     """Without one the other warps may still be at it."""
     out = np.zeros((128, 32), np.uint32)

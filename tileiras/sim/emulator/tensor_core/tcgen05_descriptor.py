@@ -51,8 +51,9 @@ class Shape(NamedTuple):
         return K[self.kind]
 
 
-def decode_instruction(word: int, kind: str, cta_group: int, weights: bool) -> Shape:
-    """``weights``: `.ws`. Raises ValueError for a combination that the ISA does not define."""
+def decode_instruction(word: int, kind: str, cta_group: int, weights: bool, narrow: bool = False) -> Shape:
+    """``weights``: `.ws`; ``narrow``: the rule "tensor-columns" is waived. Raises ValueError for a combination that the
+    ISA does not define."""
     scaled, four = kind in SCALED, kind in ("mxf4", "mxf4nvf4")
     if word >> 2 & 1 or word & 3:
         raise ValueError("a sparse product")
@@ -79,14 +80,17 @@ def decode_instruction(word: int, kind: str, cta_group: int, weights: bool) -> S
     if scaled and word >> 31:
         raise ValueError("K of 96 elements")
     m, n = (word >> 24 & 31) << 4, (word >> 17 & 63) << 3
-    _check_size(kind, m, n, cta_group, weights, transposed[1] and b in _EIGHT_BITS)
+    narrow = narrow and kind == "f16" and n == 8
+    _check_size(kind, m, n, cta_group, weights, transposed[1] and b in _EIGHT_BITS, narrow)
     scale = ("ue4m3", "ue8m0")[word >> 23 & 1] if scaled else ""
     ids = (word >> 29 & 3, word >> 4 & 3) if scaled else (0, 0)
     most_shift = (0, 8, 16, 32)[word >> 30] if weights else 0
     return Shape(kind, d, a, b, m, n, bool(word >> 3 & 1) and kind == "i8", signs, transposed, scale, ids, most_shift)
 
 
-def _check_size(kind: str, m: int, n: int, cta_group: int, weights: bool, eight_bits_turned: bool) -> None:
+def _check_size(
+    kind: str, m: int, n: int, cta_group: int, weights: bool, eight_bits_turned: bool, narrow: bool
+) -> None:
     if weights:
         fits = m in (32, 64, 128) and n in (64, 128, 256)
     elif cta_group == 2:
@@ -94,7 +98,7 @@ def _check_size(kind: str, m: int, n: int, cta_group: int, weights: bool, eight_
         fits = m in (128, 256) and n % step == 0
     else:
         step = 16 if m == 128 or eight_bits_turned or kind == "i8" and n > 32 else 8
-        if kind == "i8" and m == 128 and n in (8, 24):
+        if narrow or kind == "i8" and m == 128 and n in (8, 24):
             step = 8
         fits = m in ((128,) if kind in SCALED else (64, 128)) and n % step == 0
     if not fits or not 8 <= n <= 256:

@@ -230,7 +230,8 @@ class Product:
     def _shape(self, word: int) -> Shape:
         form = self.form
         try:
-            shape = decode_instruction(word, form.kind, form.cta_group, form.weights)
+            narrow = "tensor-columns" in self.group.launch.waived
+            shape = decode_instruction(word, form.kind, form.cta_group, form.weights, narrow)
         except ValueError as error:
             self._fault(f"no instruction descriptor for kind::{form.kind}, {word:#x}: {error}")
         if form.shifted and shape.m == 64:

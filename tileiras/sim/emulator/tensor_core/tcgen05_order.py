@@ -318,7 +318,7 @@ class Order:
         for use in self.uses.pop(region.block, []):
             if use.region.overlaps(region):
                 earlier = use.operation
-                if not earlier.complete:
+                if not earlier.complete and not (earlier.kind == "ld" and self.dependent_loads):
                     self._fault(freeing, use, region, True, "which is in flight as they are freed")
                 if not self._knows(group, self._threads(freeing), earlier, earlier.done):
                     self._fault(freeing, use, region, True, "and nothing orders that and their being freed")
