@@ -43,7 +43,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy, regist
 from tileiras.targets.sm import WARPGROUP
 
 from .induction_variable import can_look_ahead, trip_count
-from .materialize.register_prefetch import prefetched_loads
+from .materialize.register_prefetch import loads_of_next_share, prefetched_loads
 from .remarks import ScheduleRemarks
 from .ring_depth import LEAST_CTAS, depth_of_copies
 from .single_buffer import turns_of, turns_of_threads
@@ -235,7 +235,7 @@ class _Scheduler:
     def _stage(self, loop: scf.ForOp, atom: CopyAtom) -> bool | None:
         """Whether loads of a loop run ahead of dots through shared memory; None when none could, or there is no
         gain."""
-        if not self._has_dots and self._streams(loop, atom):
+        if not self._has_dots and (self._streams(loop, atom) or self._loads_next_share(loop)):
             return None
         loads = loads_of(loop)
         if self._remarks is None:
@@ -277,6 +277,16 @@ class _Scheduler:
             self._schedule(each.loop, tileas.STREAM, stages, [one.load for one in each.loads])
             self._streamed.add(each.loop)
         return bool(with_stages)
+
+    def _loads_next_share(self, loop: scf.ForOp) -> bool:
+        """Have the loads of a tile block's next rows run ahead in registers, where no other CTA hides their latency."""
+        may = can_look_ahead(loop) and self._stages != 1
+        loads = [each.load for each in loads_of_next_share(loop, self._func, self._target)] if may else []
+        if loads and self._remarks is not None:
+            self._remarks.prefetched(loop, loads, Reason("loops.few-tile-blocks"))
+        if loads:
+            self._schedule(loop, tileas.PREFETCH, 2, loads)
+        return bool(loads)
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keep the mark of loads that a tensor map can serve where their stages can be filled with boxes; return the

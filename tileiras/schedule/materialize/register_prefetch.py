@@ -1,13 +1,13 @@
-"""Loops whose loads run one iteration ahead in registers, where no copy runs in the background.
+"""Loops whose loads run one iteration ahead in registers, where no copy runs in the background, or none can be used.
 
     %x = if %lb < %ub: tiled_load ... [%lb]
     for %i in ... carrying %x:
       %next = if %i + %step < %ub: tiled_load ... [%i + %step]
-      ... %x, through shared memory to a dot ...
+      ... %x, through shared memory to a dot, or into computations on rows ...
       yield %next
 
-The load of the next iteration is in flight while this one computes; its tile goes to shared memory after the barrier
-that ends the reads of the previous tile.
+The load of the next iteration is in flight while this one computes; a tile for a dot goes to shared memory after the
+barrier that ends the reads of the previous tile.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of
+from tileiras.analysis.derivations import is_derived
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, TensorType, Value
+from tileiras.resources.expected_registers import expected_registers
+from tileiras.resources.limits import threads_of
 from tileiras.resources.registers import exceeds, words
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.staging import addresses_follow, joined, rematerialized, tokens_from_outside
 from tileiras.support.named_tuple import NamedTuple
+from tileiras.targets import occupancy
 
 if TYPE_CHECKING:
-    from tileiras.targets import CopyAtom
+    from tileiras.targets import CopyAtom, Target
 
 
 class Prefetched(NamedTuple):
@@ -37,16 +41,9 @@ class Prefetched(NamedTuple):
 
 
 def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
-    """The loads of a loop that can run ahead, as far as registers are left for their tiles; the smallest first."""
-    items = []
-    for load in [op for op in loop.body.block.operations if isinstance(op, LOADS)]:
-        if not isinstance(load.data.type, TensorType) or load.mem_semantic.value != "weak":
-            continue
-        if getattr(load, "reduction", None) is not None or not addresses_follow(load, loop):
-            continue
-        tokens = tokens_from_outside(load.token, loop)
-        if tokens is not None and feeds_dot(load, leaves_of(load.data, loop.body.block)):
-            items.append(Prefetched(load, tokens))
+    """The loads of a loop that can run ahead of its dots, as far as registers are left for their tiles; the smallest
+    first."""
+    items = [each for each in _that_follow(loop) if feeds_dot(each.load, leaves_of(each.load.data, loop.body.block))]
     available = -exceeds(loop, func)
     fitting = []
     for each in sorted(items, key=lambda each: words(each.load.data)):
@@ -54,6 +51,43 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
         if available >= 0:
             fitting.append(each)
     return [each for each in items if each in fitting]
+
+
+def loads_of_next_share(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> list[Prefetched]:
+    """The loads that can run ahead of a loop in which each tile block takes every nth row, for n tile blocks: such
+    grids have few CTAs for each SM, which hide no latency for each other.  Empty if their registers would leave an SM
+    fewer CTAs, or more for tiles than there are."""
+    counts = [op for op in func.walk() if isinstance(op, tileas.GetNumProgramsOp)]
+    is_share = is_derived((loop.step,), lambda value: _counts_programs(value, counts))
+    if not counts or not is_share or arith.constant_integer(loop.step) is not None:
+        return []
+    items = _that_follow(loop)
+    more = sum(words(each.load.data) for each in items)
+    threads, registers = threads_of(func), expected_registers(func)
+    before, after = (occupancy(target, threads, each, 0).ctas for each in (registers, registers + more))
+    return items if more and after == before and exceeds(loop, func) + more <= 0 else []
+
+
+def _counts_programs(value: Value, counts: list[Operation]) -> Sequence[Value] | None:
+    """The operands from which a number of tile blocks is computed; None for other values."""
+    op = value.defining_op
+    if op in counts or isinstance(op, arith.ConstantOp):
+        return ()
+    return op.operands if op is not None and isinstance(op, (tileas.AssumeOp, arith.MulIOp)) else None
+
+
+def _that_follow(loop: scf.ForOp) -> list[Prefetched]:
+    """The loads of a loop's body whose addresses are functions of the induction variable, and which nothing in the loop
+    orders."""
+    items = []
+    for load in [op for op in loop.body.block.operations if isinstance(op, LOADS)]:
+        if not isinstance(load.data.type, TensorType) or load.mem_semantic.value != "weak":
+            continue
+        if getattr(load, "reduction", None) is not None or not addresses_follow(load, loop):
+            continue
+        if (tokens := tokens_from_outside(load.token, loop)) is not None:
+            items.append(Prefetched(load, tokens))
+    return items
 
 
 def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
