@@ -6,7 +6,7 @@ import pytest
 
 import tileiras
 from tests.machine_code import needs_tools
-from tileiras.codegen import nvdisasm, ptxas
+from tileiras.codegen import nvdisasm, output_store, ptxas
 from tileiras.codegen.machine_code import INSTRUCTION_BYTES, listing, read
 from tileiras.codegen.object_file import Cubin, ObjectFile
 from tileiras.diagnostics import CompileError
@@ -206,13 +206,24 @@ def test_several_entries_in_one_cubin_are_read_apart():
     assert chain.registers != switch.registers or chain.instructions != switch.instructions
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["by code", "by text"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("code", [CHAIN, SWITCH], ids=["chain", "switch"])
-def test_the_listing_has_targets_of_indirect_branches(code):
+def test_the_listing_has_targets_of_indirect_branches(code, target, known, monkeypatch):
     """The faster listing, without dataflow analysis, serves code without such branches only."""
-    cubin = assembled(HEADER.format(target="sm_90") + code)
+    cubin = assembled(HEADER.format(target=target) + code, target)
     whole = nvdisasm.disassemble(cubin, listing.COMMAND)
-    assert listing._listing(cubin) == whole
     assert (nvdisasm.disassemble(cubin, listing.WITHOUT_DATAFLOW) == whole) == (code is CHAIN)
+    disassemble, commands = nvdisasm.disassemble, []
+    monkeypatch.setattr(output_store, "provider", lambda: None)
+    monkeypatch.setattr(nvdisasm, "disassemble", lambda data, command: commands.append(command) or
+                        disassemble(data, command))  # fmt: skip
+    if not known:
+        monkeypatch.setattr(listing, "_INDIRECT_CODES", frozenset())
+    listing._listing.cache_clear()
+    assert listing._listing(cubin) == whole
+    quick = [] if code is SWITCH and known else [listing.WITHOUT_DATAFLOW]
+    assert commands == [*quick, *([listing.COMMAND] if code is SWITCH else [])]
 
 
 def test_unknown_entries_and_invalid_cubins_are_reported():

@@ -28,6 +28,9 @@ WITHOUT_DATAFLOW = f"{COMMAND} -ndf"
 commands print the same."""
 
 _INDIRECT = re.compile(r"\b(?:BRXU?|JMXU?)\b")
+_INDIRECT_CODES = frozenset({(0x49, 0x9), (0x58, 0x9)})
+"""Bits 0 to 7 and 8 to 11 of BRX (sm_75 to sm_120) and BRXU (sm_90 to sm_120), read off listings of ptxas 13.5's code:
+they save a listing that lacks targets, and the text decides."""
 
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\.section\s+(?:\.text\.([\w$.]+?),)?")
@@ -89,10 +92,19 @@ def _listing(cubin: bytes) -> str:
     """All entries of a cubin are in one listing."""
 
     def run() -> bytes:
-        text = nvdisasm.disassemble(cubin, WITHOUT_DATAFLOW)
-        return (nvdisasm.disassemble(cubin, COMMAND) if _INDIRECT.search(text) is not None else text).encode()
+        if not _may_branch_indirectly(Cubin(cubin)):
+            text = nvdisasm.disassemble(cubin, WITHOUT_DATAFLOW)
+            if _INDIRECT.search(text) is None:
+                return text.encode()
+        return nvdisasm.disassemble(cubin, COMMAND).encode()
 
     return output_store.output(nvdisasm.find(), COMMAND.split()[1:], cubin, run).decode()
+
+
+def _may_branch_indirectly(image: Cubin) -> bool:
+    code = [image.section(f".text.{entry}") for entry in image.entries()]
+    words = (zip(each[::INSTRUCTION_BYTES], each[1::INSTRUCTION_BYTES]) for each in code)
+    return any((low, high & 15) in _INDIRECT_CODES for each in words for low, high in each)
 
 
 def section_of(text: str, entry: str) -> list[str]:
