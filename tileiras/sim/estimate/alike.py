@@ -26,7 +26,7 @@ class Trunk:
     def __init__(self) -> None:
         self.simulation: Simulation | None = None
         self.execution: Execution = ()
-        """What the simulation simulates."""
+        """That of the simulation."""
 
     def reaches(self, execution: Execution, history: bool) -> bool:
         """Whether an execution can go on from here."""
@@ -68,7 +68,7 @@ def outcomes(
         _go_on_with(fork, execution)
         result.append(fork.finish())
     if trunk is not None and before:
-        # Executions are cut in the middle, so that half of what is added precedes the cut.
+        # Executions are cut in the middle, so that half of the further steps precedes the cut.
         limits = [
             [same + (len(own.steps) - len(less.steps)) // 2 for same, less, own in zip(*each)]
             for each in zip(_limits(before, longest), before, longest)
@@ -126,7 +126,7 @@ def _go_on_with(simulation: Simulation, execution: Execution) -> None:
 
 
 def _copy(simulation: Simulation, history: bool) -> Simulation:
-    """A copy that shares the parts that a simulation does not change; without ``history`` it has none."""
+    """A copy that shares the parts that a simulation does not change; without a history unless ``history``."""
     sms = simulation.sms
     histories = [unit.requests for sm in sms for unit in sm.units.values()] + [warp.log for warp in simulation.warps]
     shared = [
