@@ -200,20 +200,19 @@ class Simulation:
 
     def _advance(self, warp: Warp, now: float) -> None:
         """Run a warp until it blocks or an earlier event is pending."""
-        heap, segments_of, cold = self.heap, self.machine.segments, self.cold
+        heap = self.heap
         while True:
             step = warp.work[warp.step]
-            segments = segments_of[step.block]
+            segments = self.machine.segments[step.block]
             segment = segments[warp.segment]
-            phase = warp.phase
-            if phase == 0:
-                if cold:
-                    ready = self._fetch(warp, segment, now)
-                    if ready >= now + 1:
-                        self.wait(warp, segment.first, "instruction fetch", now, ready, None)
-                        self.push(ready, warp)
-                        return
-                warp.phase = phase = 1
+            if self.cold and warp.phase == 0:
+                ready = self._fetch(warp, segment, now)
+                if ready >= now + 1:
+                    self.wait(warp, segment.first, "instruction fetch", now, ready, None)
+                    self.push(ready, warp)
+                    return
+            if warp.phase == 0:
+                warp.phase = 1
                 if segment.wait & warp.held:
                     ready = self._await_scoreboards(warp, segment, now)
                     if ready > now:
@@ -221,20 +220,16 @@ class Simulation:
                         if heap and heap[0][0] < now:
                             self.push(now, warp)
                             return
-            acts = segment.acts
-            if phase == 1:
+            if warp.phase == 1:
                 warp.saved = self._issue(warp, segment, now)
                 warp.phase = 2
-                if acts and heap and heap[0][0] < (issued := warp.saved - segment.stall) - _AHEAD:
+                if segment.acts and heap and heap[0][0] < (issued := warp.saved - segment.stall) - _AHEAD:
                     self.push(issued, warp)
                     return
-            if acts:
-                end = self._act(warp, step, segment, warp.saved)
-                if end is None:
-                    return
-                now = end
-            else:
-                now = warp.saved
+            following = self._act(warp, step, segment, warp.saved) if segment.acts else warp.saved
+            if following is None:
+                return
+            now = following
             warp.phase = 0
             warp.segment += 1
             if warp.segment == len(segments):
@@ -291,41 +286,21 @@ class Simulation:
 
     def _issue(self, warp: Warp, segment: Segment, now: float) -> float:
         """Issue a segment; returns when the warp can issue the next one."""
-        # `Unit.take` and `wait` are written out: half of the time of a simulation was that of their calls.
+        servers = warp.servers
         self.executed[segment.number] += 1
-        servers, stall, issues = warp.servers, segment.stall, segment.issues
-        end = alone = now + segment.cycles
-        binding = ""
+        alone = now + segment.cycles
+        stall, issues = segment.stall, segment.issues
         unit, server = servers["issue"]
-        free = unit.free
-        start = free[server]
-        if start < now:
-            start = now
-        free[server] = start + issues
-        unit.busy += issues
-        if unit.requests is not None:
-            unit.requests.append((start, issues))
-        limit = start + issues - 1 + stall
-        if limit > end:
-            end, binding = limit, "issue"
+        end = max(alone, unit.take(server, now, issues) + issues - 1 + stall)
+        binding = "issue"
         for pipe, total, one in segment.pipes:
             # The pipe has to accept the last instruction when it is issued.
             unit, server = servers[pipe]
-            free = unit.free
-            start = free[server]
-            if start < now:
-                start = now
-            free[server] = start + total
-            unit.busy += total
-            if unit.requests is not None:
-                unit.requests.append((start, total))
-            limit = start + total - one + stall
+            limit = unit.take(server, now, total) + total - one + stall
             if limit > end:
                 end, binding = limit, f"{pipe} pipe"
-        if binding:
-            self.stalls[segment.first, binding] += end - alone
-            if self.history:
-                warp.log.append(Wait(alone, end, binding, segment.first, None))
+        if end > alone:
+            self.wait(warp, segment.first, binding, alone, end, None)
         return end
 
     def _act(self, warp: Warp, step: Step, segment: Segment, end: float) -> float | None:
