@@ -6,8 +6,8 @@ import pytest
 
 import tileiras
 from tests.machine_code import needs_tools
-from tileiras.codegen import ptxas
-from tileiras.codegen.machine_code import INSTRUCTION_BYTES, read
+from tileiras.codegen import nvdisasm, output_store, ptxas
+from tileiras.codegen.machine_code import INSTRUCTION_BYTES, listing, read
 from tileiras.codegen.object_file import Cubin, ObjectFile
 from tileiras.diagnostics import CompileError
 
@@ -204,6 +204,26 @@ def test_several_entries_in_one_cubin_are_read_apart():
     assert "MUFU" in {each.opcode for each in chain.instructions}
     assert "MUFU" not in {each.opcode for each in switch.instructions}
     assert chain.registers != switch.registers or chain.instructions != switch.instructions
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by code", "by text"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("code", [CHAIN, SWITCH], ids=["chain", "switch"])
+def test_the_listing_has_targets_of_indirect_branches(code, target, known, monkeypatch):
+    """The faster listing, without dataflow analysis, serves code without such branches only."""
+    cubin = assembled(HEADER.format(target=target) + code, target)
+    whole = nvdisasm.disassemble(cubin, listing.COMMAND)
+    assert (nvdisasm.disassemble(cubin, listing.WITHOUT_DATAFLOW) == whole) == (code is CHAIN)
+    disassemble, commands = nvdisasm.disassemble, []
+    monkeypatch.setattr(output_store, "provider", lambda: None)
+    monkeypatch.setattr(nvdisasm, "disassemble", lambda data, command: commands.append(command) or
+                        disassemble(data, command))  # fmt: skip
+    if not known:
+        monkeypatch.setattr(listing, "_INDIRECT_CODES", frozenset())
+    listing._listing.cache_clear()
+    assert listing._listing(cubin) == whole
+    quick = [] if code is SWITCH and known else [listing.WITHOUT_DATAFLOW]
+    assert commands == [*quick, *([listing.COMMAND] if code is SWITCH else [])]
 
 
 def test_unknown_entries_and_invalid_cubins_are_reported():

@@ -22,6 +22,7 @@ from tileiras.build.store.key import key_of
 from tileiras.build.store.local import (
     OFF,
     READ_ONLY,
+    REFRESH,
     VERIFY,
     ArtifactStore,
     Record,
@@ -30,6 +31,7 @@ from tileiras.build.store.local import (
     folder_of,
     size_limit,
 )
+from tileiras.codegen import output_store
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.inputs import kinds
 from tileiras.options import CompileOptions, missing_gpu
@@ -150,6 +152,15 @@ def _close_sessions() -> None:
 
 
 forgotten_by(_close_sessions)
+
+
+def tool_outputs() -> ArtifactStore | None:
+    """The store of outputs of tools; None in the modes that run everything."""
+    store = default_session().store
+    return None if store.mode in (REFRESH, VERIFY) else store
+
+
+output_store.provider = tool_outputs
 
 
 class Exported(NamedTuple):

@@ -198,6 +198,7 @@ def _estimate(kernel: KernelRun) -> None:
     options = kernel.options
     gpu = tileiras.targets.rates.gpu(options.gpu)
     _check_arguments(kernel)
+    tileiras.build.library.default_session()  # its store has outputs of ptxas and nvdisasm
     ptx, image, metadata = "", options.input, None
     compiled = None
     if kernel.module is not None or options.input.endswith(PTX):

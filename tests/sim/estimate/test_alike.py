@@ -28,12 +28,12 @@ def prepared(name: str) -> Model:
     return model
 
 
-def lengths(model: Model) -> list:
-    """The cluster with most, fewer and none of its iterations left out."""
+def lengths(model: Model, cuts: tuple[int, ...] = (8, 4, 0)) -> list:
+    """The cluster with so many periods of its iterations left out."""
     (cluster,) = model.recording.clusters
     state = steady_state.find(cluster, {number: block.lines for number, block in model.recording.blocks.items()})
     assert state is not None
-    return [steady_state.cut(cluster, state, state.period * count) for count in (8, 4, 0)]
+    return [steady_state.cut(cluster, state, state.period * count) for count in cuts]
 
 
 def figures(outcome) -> tuple:
@@ -70,6 +70,29 @@ def compared(model: Model, executions: list, slots: int, issued: list[int]) -> N
 def test_a_loop_of_three_lengths(name, slots, issued):
     model = prepared(name)
     compared(model, [[each] * slots for each in lengths(model)], slots, issued)
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("name", KERNELS)
+def test_longer_loops_go_on_from_shorter_ones(name, slots, issued):
+    model = prepared(name)
+    calls = [lengths(model, cuts) for cuts in ((8, 7, 6), (5,), (4, 3, 2))]
+
+    def outcomes(trunk: alike.Trunk | None) -> list:
+        return [each for executions in calls
+                for each in model._simulate([[cluster] * slots for cluster in executions], slots, model.active,
+                                            history=True, trunk=trunk)]  # fmt: skip
+
+    apart = outcomes(None)
+    separate = len(issued)
+    issued.clear()
+    together = outcomes(alike.Trunk())
+    assert [figures(each) for each in together] == [figures(each) for each in apart]
+    assert [warp.log for warp in together[-1].warps] == [warp.log for warp in apart[-1].warps]
+    requests = [[unit.requests for sm in each[-1].sms for unit in sm.units.values()] for each in (together, apart)]
+    assert requests[0] == requests[1]
+    assert together[-1].spans == apart[-1].spans
+    assert len(issued) < 0.9 * separate
 
 
 @pytest.mark.parametrize("name", ["shared loads", "ring"])

@@ -6,6 +6,7 @@ that violates the schema of its key is a miss: `check_row` raises ValueError bef
     STAGE:DIGEST          a record: the artifacts and diagnostics of one run of a stage
     compile:DIGEST        a record of a whole compilation
     KEY:inputs            the files and variables that a stage read besides its input (`tileiras.inputs`)
+    tool-output:DIGEST    an output of ptxas or nvdisasm, of this machine's (`codegen.output_store`): never on a server
 
 A record's head is JSON with the fields of `FIELDS`.  To add a field, a kind of row or a form of artifact, add a row to
 `FIELDS`, `_BY_ENDING` or `_CONTENTS`.

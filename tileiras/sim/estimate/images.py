@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tileiras.codegen import cubin_host, ptxas
+from tileiras.codegen import cubin_host, output_store, ptxas
 from tileiras.codegen.kernel_resources import DYNAMIC_SHARED
 from tileiras.codegen.machine_code import MachineCode, read
 from tileiras.codegen.object_file import Cubin
@@ -170,7 +170,10 @@ def assemble(text: str, chip: str, level: int = LEVELS[0]) -> bytes:
     options = [LINES]
     if re.search(r"^\.language\b", text, re.MULTILINE) is not None:
         options += ["--enable-extended-smem", "true"]  # shared memory of a tile launch is static, of any size
-    return ptxas.assemble(text, chip, opt_level=level, options=options).cubin
+    return output_store.output(
+        ptxas.find(), [chip, str(level), *options], text.encode(),
+        lambda: ptxas.assemble(text, chip, opt_level=level, options=options).cubin,
+    )  # fmt: skip
 
 
 def _disassemble(data: bytes, beside: str | None, entry: str, gpu: Gpu) -> tuple[MachineCode, str]:

@@ -168,11 +168,13 @@ class Model:
     # -- simulating ------------------------------------------------------------------------------------------------
 
     def simulate(
-        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, history: bool = True
-    ) -> list[Outcome]:
+        self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int | None = None, history: bool = True,
+        trunk: alike.Trunk | None = None,
+    ) -> list[Outcome]:  # fmt: skip
         """Simulate executions, the longest last, of clusters on the slots of an SM; outcomes are cached by the paths.
 
-        ``history``: whether the estimate shows the longest one, so that its outcome needs a history.
+        ``history``: whether the estimate shows the longest one, so that its outcome needs a history; ``trunk``: the
+        common part of executions of these clusters on these slots.
         """
         active = active or self.active
         keys = [(tuple(map(_kind, traces)), slots, active) for traces in executions]
@@ -183,14 +185,15 @@ class Model:
         ]  # fmt: skip
         if missing:
             history &= missing[-1] == last
-            outcomes = self._simulate([executions[at] for at in missing], slots, active, history=history)
+            every = [executions[at] for at in missing]
+            outcomes = self._simulate(every, slots, active, history=history, trunk=trunk)
             self.outcomes.update(zip((keys[at] for at in missing), outcomes))
             self.with_history.update(keys[last:] if history else ())
         return [self.outcomes[key] for key in keys]
 
     def _simulate(
         self, executions: Sequence[Sequence[ClusterTrace]], slots: int, active: int, cold: bool = False,
-        history: bool = False,
+        history: bool = False, trunk: alike.Trunk | None = None,
     ) -> list[Outcome]:  # fmt: skip
         works: dict[int, list[WarpWork]] = {}
         for cluster in chain(*executions):
@@ -206,7 +209,7 @@ class Model:
             )  # fmt: skip
 
         every = [[works[id(cluster)] for cluster in traces] for traces in executions]
-        return alike.outcomes(create, every, slots, history)
+        return alike.outcomes(create, every, slots, history, trunk)
 
     def run(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None, history: bool = True
@@ -245,7 +248,7 @@ class Model:
         result = state.trips - state.most // period * period
         while result < _FIRST_KEPT:
             result += period
-        why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
+        why, trunk = f"{state.trips} iterations with a period of {period} are too few to leave any out", alike.Trunk()
         while result + 2 * stretch < state.trips:
             # One stretch later, start-up effects may be over; over twice the length, alternately fast and slow
             # iterations average out.
@@ -254,7 +257,7 @@ class Model:
                     continue
                 traces = [steady_state.cut(cluster, state, state.trips - begin - n * length) for n in range(3)]
                 try:
-                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, history)
+                    outcomes = self.simulate([[trace] * count for trace in traces], slots, active, history, trunk)
                 except StalledForever:
                     self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                     return None
