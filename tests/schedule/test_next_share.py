@@ -32,7 +32,8 @@ cuda_tile.module @m {
       %f = broadcast %f0 : tile<1xi32> -> tile<WIDTHxi32>
       %at = addi %f, %i : tile<WIDTHxi32>
       %from = offset %xs, %at : tile<WIDTHxptr<f32>>, tile<WIDTHxi32> -> tile<WIDTHxptr<f32>>
-      %v, %t = load_ptr_tko weak %from, %in, %below : tile<WIDTHxptr<f32>>, tile<WIDTHxi1>, tile<WIDTHxf32> -> tile<WIDTHxf32>, token
+      %v, %t = load_ptr_tko weak %from, %in, %below
+        : tile<WIDTHxptr<f32>>, tile<WIDTHxi1>, tile<WIDTHxf32> -> tile<WIDTHxf32>, token
       %sum = reduce %v dim=0 identities=[0.0 : f32] : tile<WIDTHxf32> -> tile<f32>
         (%a: tile<f32>, %b: tile<f32>) {
           %c = addf %a, %b : tile<f32>
@@ -42,7 +43,8 @@ cuda_tile.module @m {
       %s = broadcast %s0 : tile<1xf32> -> tile<WIDTHxf32>
       %w = addf %v, %s : tile<WIDTHxf32>
       %to = offset %ys, %at : tile<WIDTHxptr<f32>>, tile<WIDTHxi32> -> tile<WIDTHxptr<f32>>
-      %u = store_ptr_tko weak %to, %w, %in : tile<WIDTHxptr<f32>>, tile<WIDTHxf32>, tile<WIDTHxi1> -> token
+      %u = store_ptr_tko weak %to, %w, %in
+        : tile<WIDTHxptr<f32>>, tile<WIDTHxf32>, tile<WIDTHxi1> -> token
     }
     return
   }
