@@ -24,6 +24,7 @@ _COMPARED = {
     "lo": lambda a, b, _: z3.ULT(a, b), "ls": lambda a, b, _: z3.ULE(a, b),
     "hi": lambda a, b, _: z3.UGT(a, b), "hs": lambda a, b, _: z3.UGE(a, b),
 }  # fmt: skip
+_LOGIC = {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not, "mov": lambda x: x}
 _MOST = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _ADDRESS = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max)\.")
 """Operations by which addresses are computed."""
@@ -195,8 +196,9 @@ class Terms:
         if not types or any(re.match(r"b?f", each) for each in types) and name != "mov":
             raise Unknown(opcode)
         if types[-1] == "pred":
-            a = [self.predicate(each, block, place) for each in inputs]
-            return {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not, "mov": lambda x: x}[name](*a)
+            if name not in _LOGIC:
+                raise Unknown(opcode)
+            return _LOGIC[name](*(self.predicate(each, block, place) for each in inputs))
         if name == "ld":
             return self._parameter(opcode, inputs, int(types[-1][1:]))
         width, signed = int(types[-1][1:]), types[-1][0] == "s"
