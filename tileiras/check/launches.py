@@ -30,6 +30,8 @@ MOST_TRIPS = 17
 """The third use of each stage of a ring of eight."""
 MOST_ARRIVALS = 8
 """Arrivals of a barrier, one for each warp, up to which a loop has trips for a wrong count to show."""
+MOST_BLOCKS = 8
+"""Tile blocks of a launch whose last one has the most trips."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
@@ -112,7 +114,18 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
         yield _shaped(facts, shape, (2, 1), 2)
     drift = drift_trips(ptx)
     if drift and any(each.counts_trips for each in facts.parameters):
-        yield _shaped(facts, (1, 1, 1), (1, 0), drift)
+        yield _shaped(facts, _longest(facts, drift), (1, 0), drift)
+
+
+def _longest(facts: Facts, trips: int) -> tuple[int, ...]:
+    """The grid whose last tile block has as many trips of a loop that later blocks have more of; one block, if none
+    does."""
+    shape = [1, 1, 1]
+    tiles = [each.tile for each in facts.parameters if each.counts_trips and each.later_axis is None and each.tile]
+    for each in facts.parameters:
+        if each.later_axis is not None and each.tile and tiles:
+            shape[each.later_axis] = min(-(-trips * min(tiles) // each.tile), MOST_BLOCKS)
+    return tuple(shape)
 
 
 def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: int) -> Plan:
@@ -134,7 +147,8 @@ def roomy_plans(facts: Facts) -> Iterator[Plan]:
             for each in members:
                 # One of several extents stays, and may be that which bounds a loop; otherwise the others follow it.
                 stays = len(members) > 1 and each is members[turn % len(members)]
-                plan.numbers[each.position] = _within(each, (tile if stays else 2 * tile) + turn)
+                tiles = 1 if stays else 1 + facts.constant_trips
+                plan.numbers[each.position] = _within(each, tiles * tile + turn)
         plan.blocks, plan.is_edge, plan.is_aliased = (1, 1, 1), True, False
         plan.seed += 200
         yield plan
