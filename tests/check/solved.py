@@ -23,6 +23,8 @@ try:
 except ImportError:  # pragma: no cover
     z3 = None
 
+_SIGNED = re.compile(r"(?:cvt(?:\.r[nz])?\.[fus]\d+|setp\.\w+|min|max|shr|div|rem|mul\.wide)\.[su](16|32|64)$")
+"""Operations that take a signed and an unsigned number alike if its sign is zero."""
 _DEPTH = 3
 """Statements between a changed result and one that is the same."""
 _HARMLESS = re.compile(
@@ -44,7 +46,7 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
         block, statement = terms.flow.at(place)
     except StopIteration:
         return ""
-    why = proof_of_lanes(fault, terms, block, statement)
+    why = proof_of_lanes(fault, terms, block, statement) or _without_signs(fault, terms, block, statement)
     if why or len(statement.results) != 1:
         return why
     try:
@@ -59,6 +61,22 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
         return "z3: the users of the result drop the difference"
     if z3.is_bool(old) and _dead_trip(terms, block, statement, old, new):
         return "z3: all accesses of the further trip are masked"
+    return ""
+
+
+def _without_signs(fault: Fault, terms: Terms, block: Block, statement: Statement) -> str:
+    """Why a signed operation is the same as an unsigned one, for operands whose sign is zero."""
+    match = _SIGNED.match(statement.opcode)
+    if fault.kind != "type" or match is None or fault.changed.split()[0].rpartition(".")[0] not in statement.opcode:
+        return ""
+    width = int(match[1])
+    try:
+        operands = [terms.value(each, block, statement.start, width) for each in statement.operands[1:]]
+    except (Unknown, z3.Z3Exception):
+        return ""
+    reached = terms.path(block, statement.start)
+    if terms.never(*reached, z3.Or([each < 0 for each in operands])):
+        return "z3: the sign of all operands is zero"
     return ""
 
 

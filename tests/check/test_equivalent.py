@@ -149,7 +149,7 @@ def test_a_further_trip_whose_stores_are_masked(bound, is_dead):
 
 @pytest.mark.parametrize("value, is_same", [("%r13", True), ("%r11", False)])
 def test_another_lane_stores_the_same(value, is_same):
-    assert bool(proof(SUM.replace("VALUE", value), "predicate", "%p1")) == is_same
+    assert bool(proof(SUM.replace("VALUE", value), "predicate", "st.shared")) == is_same
 
 
 def test_signs_of_numbers_without_a_sign():
@@ -176,6 +176,64 @@ def test_signs_of_numbers_of_other_lanes(number, is_same):
     ptx = SUM.replace("	shr.u32 	%r14", f"	shfl.sync.bfly.b32 	%r16, {number}, 1, 31, -1;\n"
                       "	setp.lt.s32 	%p2, %r16, %r2;\n	shr.u32 	%r14").replace("VALUE", "%r13")  # fmt: skip
     (fault,) = [each for each in faults(ptx, "type") if "%p2" in each.line]
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("opcode", "is_same"), [("xor", True), ("sub", False)])
+def test_signs_of_magnitudes(opcode, is_same):
+    """A number and the mask of its sign: their exclusive or has no sign; where it becomes a float, its type is all."""
+    ptx = TILES.replace("	ret;", f"""	ld.global.b64 	%rd20, [%rd1];
+	shr.s64 	%rd21, %rd20, 63;
+	{opcode}.{"b" if opcode == "xor" else "s"}64 	%rd22, %rd20, %rd21;
+	cvt.rn.f64.s64 	%rd23, %rd22;
+	ret;""")
+    assert bool(proof(ptx, "type", "%rd23")) == is_same
+
+
+@pytest.mark.parametrize(("selector", "is_same"), [("0x3340U", True), ("0x7610U", False)])
+def test_bytes_that_a_permutation_drops(selector, is_same):
+    ptx = TILES.replace("	ret;", f"""	ld.global.b8 	%rs1, [%rd1];
+	cvt.u32.u16 	%r20, %rs1;
+	prmt.b32 	%r21, %r4, %r20, {selector};
+	st.global.b32 	[%rd3], %r21;
+	ret;""")
+    assert bool(proof(ptx, "type", "cvt.u32.u16")) == is_same
+
+
+@pytest.mark.parametrize(("read_only", "is_same"), [({0}, True), (set(), False)])
+def test_a_barrier_past_a_load_of_an_array_that_is_only_read(read_only, is_same):
+    load, update = "	ld.global.b32 	%r20, [%rd1];\n", "	atom.global.add.u32 	%r21, [%rd9], 1;\n"
+    ptx = TILES.replace("	ret;", f"	bar.sync 	0;\n{load}{update}	ret;")
+    every = [each for each in faults(ptx, "order moved") if "moved past ld.global" in each.changed]
+    known = NOTHING._replace(read_only=frozenset(read_only))
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []), known)) for each in every] == [is_same]
+
+
+@pytest.mark.parametrize(("behind", "is_same"), [
+    ("", True), ("	st.global.b32 	[%rd1], %r4;\n", False), ("	st.shared.b32 	[%r4], %r20;\n", False),
+])  # fmt: skip
+def test_an_update_that_orders_no_other_access(behind, is_same):
+    """Another write, or a use of the old value, may tell its order."""
+    update = "	atom.acq_rel.gpu.global.add.u32 	%r20, [%rd1], 1;\n"
+    ptx = TILES.replace("	@%p3 st.global.b32 	[%rd3], %r4;\n", "").replace("	ret;", f"{update}{behind}	ret;")
+    weaker = update.strip().replace("acq_rel", "acquire").rstrip(";")
+    fault = Fault(ptx.replace("atom.acq_rel", "atom.acquire"), "order weakened", update.strip(), weaker)
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("copy", "is_same"), [
+    ("global.shared::cta.tile.bulk_group [%rd21, {%r4, %r4}], [%r4]", True),
+    ("shared::cta.global.tile.mbarrier::complete_tx::bytes [%r4], [%rd21, {%r4, %r4}], [%r4]", False),
+])  # fmt: skip
+def test_the_fill_mode_of_a_map_that_only_stores_use(copy, is_same):
+    ptx = TILES.replace("	ret;", f"""	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, 128;
+	tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%r21], 0;
+	tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd22], [%r21], 128;
+	cvta.global.u64 	%rd21, %rd22;
+	cp.async.bulk.tensor.2d.{copy};
+	ret;""")
+    (fault,) = faults(ptx, "map field")
     assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
 
 

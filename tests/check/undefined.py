@@ -1,7 +1,9 @@
-"""Facts of an entry whose violation Tile IR leaves undefined: the access of a tile entirely outside of its view."""
+"""Facts of an entry for proofs: the access of a tile entirely outside of its view, which Tile IR leaves undefined, and
+the arrays that the entry only reads."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,11 +19,13 @@ class Undefined(NamedTuple):
     tiles: frozenset[tuple[int, int]]
     extents: frozenset[int]
     numbers: frozenset[int]
+    read_only: frozenset[int] = frozenset()
+    """Pointers that the entry never writes through; arrays that are written never overlap others."""
 
     @classmethod
     def of(cls, entry: Operation, facts: Facts) -> Undefined:
         tiles, extents = _single_tiles(entry, facts), _single_extents(entry, facts)
-        return cls(frozenset(tiles), frozenset(extents), frozenset(_numbers(entry)))
+        return cls(frozenset(tiles), frozenset(extents), frozenset(_numbers(entry)), frozenset(_read_only(entry)))
 
 
 NOTHING = Undefined(frozenset(), frozenset(), frozenset())
@@ -76,6 +80,17 @@ def _single_extents(entry: Operation, facts: Facts) -> set[int]:
             if described is not None and described[0] == "parameter" and (tile > 1 or counted):
                 single_extents.discard(described[1])
     return single_extents
+
+
+def _read_only(entry: Operation) -> set[int]:
+    """Pointers without any write through them, nor through one of unknown origin."""
+    position = {argument: number for number, argument in enumerate(entry.regions[0].block.arguments)}
+    written = {
+        position.get(pointer_of(op))
+        for op in entry.walk() if re.match(r"cuda_tile\.(?:store_|atomic_|multimem_)", op.name)
+    }  # fmt: skip
+    pointers = {number for argument, number in position.items() if "ptr" in str(argument.type)}
+    return set() if None in written else pointers - written
 
 
 def _numbers(entry: Operation) -> set[int]:
