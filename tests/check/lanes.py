@@ -130,13 +130,13 @@ def _is_of_warp(terms: Terms, name: str, block: Block, place: int) -> bool:
         term = terms.value(name, block, place, 64 if name.startswith("%rd") else 32)
     except (Unknown, z3.Z3Exception):
         return False
-    if any("@" in str(each) for each in _free(term)):
+    if any("@" in str(each) for each in free_constants(term)):
         return False
     number = z3.BitVec("%tid.x", 32)
     return terms.never(term != z3.substitute(term, (number, number & 0xFFFFFFE0)))
 
 
-def _free(term: Any) -> set[Any]:
+def free_constants(term: Any) -> set[Any]:
     result, waiting, seen = set(), [term], set()
     while waiting:
         each = waiting.pop()

@@ -64,6 +64,9 @@ class Terms:
         self.threads = int(threads[1]) if threads else 1024
         for axis, number in undefined.tiles:
             self.holds.append(z3.ULT(self._special(f"%ctaid.{'xyz'[axis]}"), z3.BitVec(f"parameter {number}", 32)))
+        for axis, number, elements in undefined.spans:
+            begin = z3.ZeroExt(32, self._special(f"%ctaid.{'xyz'[axis]}")) * elements
+            self.holds.append(z3.ULT(begin, z3.ZeroExt(32, z3.BitVec(f"parameter {number}", 32))))
         self.aligned = {m[2]: int(m[1]) for m in re.finditer(r"\.shared \.align (\d+) \.b8 (\w+)", ptx)}
 
     def value(self, operand: str, block: Block, place: int, width: int) -> Any:

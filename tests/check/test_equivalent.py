@@ -190,6 +190,32 @@ def test_signs_of_magnitudes(opcode, is_same):
     assert bool(proof(ptx, "type", "%rd23")) == is_same
 
 
+@pytest.mark.parametrize(("bits", "is_same"), [("8", True), ("16", False)])
+def test_extensions_of_bytes_that_a_store_drops(bits, is_same):
+    """The byte is zero where the load is masked."""
+    ptx = TILES.replace("	ret;", f"""	mov.b16 	%rs1, 0;
+	@%p1 ld.global.b8 	%rs1, [%rd1];
+	cvt.u32.u16 	%r20, %rs1;
+	and.b32 	%r21, %r20, {(1 << int(bits)) - 1};
+	st.global.b32 	[%rd3], %r21;
+	ret;""")
+    assert bool(proof(ptx, "type", "ld.global.b8")) == is_same
+
+
+@pytest.mark.parametrize(("elements", "is_same"), [(64, True), (32, False)])
+def test_a_tile_block_whose_tile_begins_at_the_end(elements, is_same):
+    """A tile of 64 elements is outside of its view then; a tile of 32 begins earlier."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", """	mov.u32 	%r20, %ctaid.x;
+	mul.lo.s32 	%r21, %r20, 64;
+	setp.lt.u32 	%p5, %r21, %r1;
+	@%p5 st.global.b32 	[%rd3], %r4;
+	ret;""")
+    (fault,) = [each for each in faults(ptx, "mask bound") if "%p5" in each.line]
+    undefined = NOTHING._replace(spans=frozenset({(0, 1, elements)}))
+    known = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32), low=0)], [], [])
+    assert bool(solved(fault, ptx, place_of(fault, ptx), known, undefined)) == is_same
+
+
 @pytest.mark.parametrize(("selector", "is_same"), [("0x3340U", True), ("0x7610U", False)])
 def test_bytes_that_a_permutation_drops(selector, is_same):
     ptx = TILES.replace("	ret;", f"""	ld.global.b8 	%rs1, [%rd1];

@@ -52,7 +52,10 @@ NEGATIVE_LAUNCHES = 3
 """In which one parameter alone is negative."""
 SEVERAL = EDGES.index((2, 1))
 """The launch whose grid has several blocks where it has one tile for each."""
-MOST = len(TRIPS) + MOST_TRIPS + 2 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + len(values.LARGE) + EDGE_LAUNCHES
+SPLIT_LAUNCHES = 2
+"""Of loops that end where others begin, inside of a view."""
+_FURTHER = SPLIT_LAUNCHES + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + len(values.LARGE)
+MOST = len(TRIPS) + MOST_TRIPS + 2 + _FURTHER + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -94,6 +97,7 @@ def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     """All launches of a check of a code; `boundaries` learns from each before the next is chosen."""
     yield from plans(facts, ring_trips(ptx))
     yield from ring_plans(facts, ptx)
+    yield from split_plans(facts)
     yield from roomy_plans(facts)
     yield from negative_plans(facts)
     yield from scalar_plans(facts)
@@ -134,6 +138,21 @@ def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: 
     plan.blocks, plan.is_edge, plan.kind = shape, True, "normal"  # type: ignore[assignment]
     plan.seed += 300 + trips
     return plan
+
+
+def split_plans(facts: Facts) -> Iterator[Plan]:
+    """Loops that end at a number of its own, at the first tile and behind it, where views have more tiles: a second
+    loop, from there to the end of the view, has whole tiles."""
+    extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    counted = [each for each in facts.parameters if each.counts_trips and each.kind == "size"]
+    bounds = [each for each in counted if each.position not in extents]
+    for turn in range(SPLIT_LAUNCHES) if bounds and len(bounds) < len(counted) else ():
+        plan = _plan(facts, 0)
+        for each in bounds:
+            plan.numbers[each.position] = _within(each, turn * each.tile)
+        plan.is_edge, plan.kind = True, "normal"
+        plan.seed += 600 + turn
+        yield plan
 
 
 def roomy_plans(facts: Facts) -> Iterator[Plan]:
