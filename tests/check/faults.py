@@ -16,7 +16,7 @@ ORDERS = re.compile(
     r"|tcgen05\.(?:fence|commit|wait)|tensormap\.cp_fenceproxy"
 )
 """Statements that order others."""
-_MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|mma|tcgen05)\.")
+_MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|tcgen05)\.")
 _NUMBER = re.compile(r"(?<![\w%.+$])\d+(?![\w.])")
 _COUNTED = re.compile(
     r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.(?!wait|commit|tensor)|cp\.async\.c[ag]"

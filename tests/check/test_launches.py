@@ -368,6 +368,29 @@ def test_later_tile_blocks_reach_the_trips_where_a_wrong_count_shows():
     assert launches.drift_trips(code) == 16 and last.blocks == (8, 1, 1)
 
 
+def test_a_loop_behind_another_has_whole_tiles():
+    """The first loop ends at a number of its own, where the second one begins, which ends with the view."""
+    body = """
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles = make_partition_view %view : TILES
+    %count = get_index_space_shape %tiles : TILES -> tile<i32>
+    for %i in (%zero to %m, step %one) : tile<i32> {
+      %value = constant <f32: 1.0> : tile<256xf32>
+      %t = store_view_tko weak %value, %tiles[%i] : tile<256xf32>, TILES, tile<i32> -> token
+      continue
+    }
+    for %i in (%m to %count, step %one) : tile<i32> {
+      %value = constant <f32: 2.0> : tile<256xf32>
+      %t = store_view_tko weak %value, %tiles[%i] : tile<256xf32>, TILES, tile<i32> -> token
+      continue
+    }""".replace("TILES", "partition_view<tile=(256), tensor_view<?xf32, strides=[1]>>")
+    (entry,) = entries_of(tileiras.parse(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>")))
+    plans = list(launches.split_plans(facts(entry)))
+    assert [(plan.numbers[1], plan.numbers[2]) for plan in plans] == [(3 * 256, 0), (3 * 256, 1)]
+
+
 def test_views_have_room_beyond_a_constant_count_of_tiles():
     """A tile block that goes on to the fourth tile writes there."""
     body = """
