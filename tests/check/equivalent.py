@@ -21,8 +21,8 @@ from tileiras.check.facts import Facts
 _SHARED = (1 << 18) - 1
 """The largest address of shared memory: "matrix-descriptor-encode" of the PTX ISA keeps 18 bits of one."""
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%cluster_ctarank": 15, **GRID}
-_SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
-"""Kinds that change one integer result, or the threads that execute a statement."""
+_SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate", "order weakened")
+"""Kinds that change one integer result, the threads that execute a statement, or those of a barrier."""
 _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"

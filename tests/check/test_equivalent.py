@@ -270,6 +270,19 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("bound", "is_same"), [(32, True), (33, False)])
+def test_a_barrier_among_accesses_of_one_warp(bound, is_same):
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"""	setp.lt.u32 	%p5, %r4, {bound};
+	bar.sync 	0;
+	@%p5 st.global.b32 	[%rd1], %r4;
+	bar.sync 	0;
+	@%p5 ld.global.b32 	%r20, [%rd1];
+	ret;""")
+    *_, last = [each for each in faults(ptx, "order weakened") if each.changed == "bar.warp.sync -1"]
+    place = ptx.rindex("bar.sync")
+    assert place_of(last, ptx) == place and bool(solved(last, ptx, place, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("address", "is_same"), [("smem", True), ("%rd1", False)])
 def test_signs_of_addresses_of_shared_memory(address, is_same):
     word = f"""	mov.b64 	%rd20, {address};
