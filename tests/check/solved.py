@@ -20,6 +20,7 @@ try:
     from tests.check.flow import Block, Statement
     from tests.check.lanes import free_constants, proof_of_lanes
     from tests.check.terms import Terms, Unknown
+    from tests.check.versions import same_versions
 except ImportError:  # pragma: no cover
     z3 = None
 
@@ -64,7 +65,8 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
         return "z3: the users of the result drop the difference"
     if z3.is_bool(old) and _dead_trip(terms, block, statement, old, new):
         return "z3: all accesses of the further trip are masked"
-    return ""
+    is_branch = z3.is_bool(old) and block.guard.lstrip("!") == statement.results[0]
+    return same_versions(terms, block, old, new) if is_branch else ""
 
 
 def _of_byte(statement: Statement, changed: str) -> tuple[Any, Any] | None:

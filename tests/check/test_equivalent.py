@@ -270,6 +270,30 @@ def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("last", "is_same"), [(1, True), (2, False)])
+def test_versions_of_loads_of_a_whole_tile(last, is_same):
+    """Where 128 elements are there, no load of a pair is masked; one that a further element masks is another one."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"""	shl.b32 	%r20, %r4, 1;
+	mul.wide.u32 	%rd20, %r20, 4;
+	add.s64 	%rd21, %rd1, %rd20;
+	setp.lt.u32 	%p5, %r1, 128;
+	@%p5 bra 	$L__BB0_3;
+	ld.global.v2.b32 	{{%r21, %r22}}, [%rd21];
+	bra.uni 	$L__BB0_4;
+$L__BB0_3:
+	sub.s32 	%r23, %r1, %r20;
+	setp.gt.s32 	%p6, %r23, 0;
+	mov.b32 	%r21, 0;
+	@%p6 ld.global.b32 	%r21, [%rd21];
+	setp.gt.s32 	%p7, %r23, {last};
+	mov.b32 	%r22, 0;
+	@%p7 ld.global.b32 	%r22, [%rd21+4];
+$L__BB0_4:
+	st.global.v2.b32 	[%rd21], {{%r21, %r22}};
+	ret;""")
+    assert bool(proof(ptx, "mask bound", "%p5")) == is_same
+
+
 @pytest.mark.parametrize(("bound", "is_same"), [(32, True), (33, False)])
 def test_a_barrier_among_accesses_of_one_warp(bound, is_same):
     ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"""	setp.lt.u32 	%p5, %r4, {bound};
