@@ -35,7 +35,7 @@ _TIMEOUT = 8000
 """Milliseconds for one question."""
 
 
-def _permuted(low: Any, high: Any, selector: int) -> Any:
+def _permute(low: Any, high: Any, selector: int) -> Any:
     """The bytes of two words that a selector names (PTX ISA, "prmt"), each perhaps replaced by its sign."""
     both, result = z3.Concat(high, low), []
     for place in (3, 2, 1, 0):
@@ -234,7 +234,7 @@ class Terms:
                 return z3.Concat(*(self.value(each, block, place, 32) for each in (pair[2], pair[1])))
             return at(0)
         if name == "prmt" and len(kinds) == 1 and (selector := re.fullmatch(r"(0x[0-9A-Fa-f]+|\d+)U?", inputs[2])):
-            return _permuted(at(0), at(1), int(selector[1], 0))
+            return _permute(at(0), at(1), int(selector[1], 0))
         if name == "bfe" and not signed and inputs[1].isdigit() and inputs[2].isdigit():
             return z3.LShR(at(0), int(inputs[1])) & ((1 << min(int(inputs[2]), width)) - 1)
         if name in ("shl", "shr"):

@@ -360,7 +360,7 @@ def test_a_loop_goes_on_until_a_wrong_count_of_arrivals_shows():
     assert -(-last.numbers[3] // 8) == 21 and last.is_edge
 
 
-def test_later_tile_blocks_reach_the_trips_where_a_wrong_count_shows():
+def test_later_tile_blocks_have_trips_for_wrong_counts():
     """Tiles of 16 keys for 32 queries: the eighth tile block of causal attention has 16 trips."""
     entry = entries_of(tileiras.parse(EXAMPLES / "kernels" / "attention.py"))[1]
     code = RING.replace("[smem], 1", "[smem], %r9").replace(", 4;", ", 3;") + "mov.b32 \t%r9, 4;\n"

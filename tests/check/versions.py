@@ -24,7 +24,7 @@ def same_versions(terms: Terms, block: Block, old: Any, new: Any) -> str:
         return ""
     differs = [*terms.path(block, block.statements[-1].start), old != new]
     try:
-        results = [_loaded(terms, region, differs) for region in regions]
+        results = [_loads(terms, region, differs) for region in regions]
     except (Unknown, z3.Z3Exception):
         return ""
     own = {region.number for region in regions}
@@ -35,7 +35,7 @@ def same_versions(terms: Terms, block: Block, old: Any, new: Any) -> str:
     return "z3: no load of the masked version is masked there, and both versions load the same"
 
 
-def _loaded(terms: Terms, region: Block, differs: list[Any]) -> dict[str, Any]:
+def _loads(terms: Terms, region: Block, differs: list[Any]) -> dict[str, Any]:
     """Of each register, the type and the place that a region loads it from; a value of its own for any other."""
     result: dict[str, Any] = {}
     for each in region.statements:

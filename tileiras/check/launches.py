@@ -114,6 +114,9 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
     for trips in range(2 * ring_depth(ptx) + 1) if any(each.counts_trips for each in facts.parameters) else ():
         for shape in sorted(shapes) if trips not in own_trips else ():
             yield _shaped(facts, shape, (max(shape), 0), trips)
+    for shape in sorted(shapes - {(1, 1, 1)}) if any(each.counts_trips for each in facts.parameters) else ():
+        # The longest of `plans` has one tile block.
+        yield _shaped(facts, shape, (max(shape), 0), max(ring_trips(ptx), TRIPS[-1][0]))
     for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
         yield _shaped(facts, shape, (2, 1), 2)
     drift = drift_trips(ptx)
@@ -144,9 +147,9 @@ def split_plans(facts: Facts) -> Iterator[Plan]:
     """Loops that end at a number of its own, at the first tile and behind it, where views have more tiles: a second
     loop, from there to the end of the view, has whole tiles."""
     extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
-    counted = [each for each in facts.parameters if each.counts_trips and each.kind == "size"]
-    bounds = [each for each in counted if each.position not in extents]
-    for turn in range(SPLIT_LAUNCHES) if bounds and len(bounds) < len(counted) else ():
+    sizes = [each for each in facts.parameters if each.counts_trips and each.kind == "size"]
+    bounds = [each for each in sizes if each.position not in extents]
+    for turn in range(SPLIT_LAUNCHES) if bounds and len(bounds) < len(sizes) else ():
         plan = _plan(facts, 0)
         for each in bounds:
             plan.numbers[each.position] = _within(each, turn * each.tile)
