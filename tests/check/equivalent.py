@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from tests.check.access_rules import by_access
 from tests.check.faults import ORDERS, Fault
 from tests.check.flow import GRID
 from tests.check.solved import solved
@@ -20,8 +21,8 @@ from tileiras.check.facts import Facts
 _SHARED = (1 << 18) - 1
 """The largest address of shared memory: "matrix-descriptor-encode" of the PTX ISA keeps 18 bits of one."""
 _SPECIAL = {"%tid.x": 1023, "%laneid": 31, "%cluster_ctarank": 15, **GRID}
-_SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate")
-"""Kinds that change one integer result, or the threads that execute a statement."""
+_SOLVED = ("mask bound", "type", "trip count", "number", "swizzle", "predicate", "order weakened")
+"""Kinds that change one integer result, the threads that execute a statement, or those of a barrier."""
 _TX_COUNT = (
     'PTX ISA, "tx-count operation": the count may be from -(2^20-1) to 2^20-1; "Phase Completion": a phase ends only'
     " without pending arrivals, and the moved statement is one"
@@ -201,6 +202,8 @@ def by_rule(fault: Fault, original: str, facts: Facts, undefined: Undefined = NO
     if fault.kind in ("mask bound", "trip count") and len(inputs) == 2 and fault.changed.startswith("setp"):
         if not re.search(r"\.f(?:32|64|16)", opcode) and fault.changed.endswith(rest):
             return _never_equal(registers, inputs, undefined)
+    if why := by_access(fault, original, place_of(fault, original), registers, undefined.read_only):
+        return why
     if fault.kind == "number" and opcode.split(".")[0] in ("add", "or") and inputs[-1].isdigit():
         return _same_part(registers, original, result, inputs, fault.changed)
     return ""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 _STATEMENT = re.compile(
-    r"^[ \t]+(?:(?P<guard>@!?%p\d+)[ \t]+)?(?P<code>[a-z][^;{}\n]*(?:\{[^;]*)?);", re.MULTILINE
+    r"^[ \t]+(?:(?P<guard>@!?%p\d+)[ \t]+)?(?P<code>[a-z][^;{}\n]*(?:\n?[ \t]*\{[^;]*)?);", re.MULTILINE
 )
 ORDERS = re.compile(
     r"bar\.|barrier\.|fence|mbarrier\.|cp\.async\.(?:bulk\.)?(?:commit|wait|mbarrier)|wgmma\.(?:fence|commit|wait)"
-    r"|tcgen05\.(?:fence|commit|wait)"
+    r"|tcgen05\.(?:fence|commit|wait)|tensormap\.cp_fenceproxy"
 )
 """Statements that order others."""
-_MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|mma|tcgen05)\.")
+_MEMORY = re.compile(r"(?:ld|st|red|atom|ldmatrix|stmatrix|cp|wgmma|tcgen05)\.")
 _NUMBER = re.compile(r"(?<![\w%.+$])\d+(?![\w.])")
 _COUNTED = re.compile(
     r"mbarrier\.(?:init|arrive.*expect_tx|expect_tx)|cp\.async\.bulk\.(?!wait|commit|tensor)|cp\.async\.c[ag]"
@@ -39,11 +39,31 @@ def _deleted(code: str, draw: random.Random) -> str | None:
     return "" if ORDERS.match(code) else None
 
 
+_STEPS = (
+    (r"ldmatrix|stmatrix|cp\.async", 16), (r"mbarrier\.(?:init|inval)", 8), (r"tcgen05\.ld", 1),
+    (r"(?:ld|st)\.(?:global|shared|local|acquire|release)|atom\.|red\.", 4),
+)  # fmt: skip
+"""Statements with an address, and the distance to another place that they may access."""
+
+
 def _offset(code: str, draw: random.Random) -> str | None:
-    """Another place in memory: the address of an access, or a number on the way to it."""
-    if re.match(r"(?:ld|st)\.(?:global|shared)", code):
-        return re.sub(r"\[(%\w+)(?:\+(\d+))?\]", lambda m: f"[{m[1]}+{int(m[2] or 0) + 4}]", code, count=1)
-    return None
+    """Another place: one of the addresses of an access, or a coordinate of the box that a copy takes."""
+    step = next((step for head, step in _STEPS if re.match(head, code)), None)
+    places = list(re.finditer(r"\[(%?\w+)(?:\+(\d+))?\]", code)) if step is not None else []
+    if code.startswith("cp.async.bulk.tensor") and draw.randrange(2):
+        coordinates = re.search(r"\[%\w+, \{([^}]*)\}", code)
+        if coordinates is None:
+            return None
+        names = list(re.finditer(r"%r\d+", coordinates[1]))
+        if not names:
+            return None
+        name, start = draw.choice(names), coordinates.start(1)
+        changed = f"{code[: start + name.start()]}{_REGISTER}{code[start + name.end() :]}"
+        return f"add.u32 {_REGISTER}, {name.group()}, 1; {changed}"
+    if not places:
+        return None
+    place = draw.choice(places)
+    return f"{code[: place.start()]}[{place[1]}+{int(place[2] or 0) + step}]{code[place.end() :]}"
 
 
 def _bound(code: str, draw: random.Random) -> str | None:
@@ -62,12 +82,10 @@ def _rounding(code: str, draw: random.Random) -> str | None:
 
 def _number(code: str, draw: random.Random) -> str | None:
     """A constant of address arithmetic one larger; bits that `and` keeps may be known to be zero."""
-    if not re.match(r"(?:add|shl|or|mad|mul)\.[a-z.]*[us b](?:32|64)\b", code):
+    if not re.match(r"(?:add|sub|shl|or|mad|mul|min|max|selp)\.[a-z.]*[usb](?:32|64)\b", code):
         return None
     result = list(_NUMBER.finditer(code))
-    if not result:
-        return None
-    return _replaced(code, result[-1], int(result[-1].group()) + 1)
+    return _replaced(code, result[-1], int(result[-1].group()) + 1) if result else None
 
 
 def _replaced(code: str, match: re.Match, number: int) -> str:
@@ -122,18 +140,50 @@ def _arrivals(code: str, draw: random.Random) -> str | None:
     return f"add.u32 {_REGISTER}, {last}, {draw.choice((1, -1))}; {head}, {_REGISTER}"
 
 
+_SIGNS = tuple((f".{a}{bits}", f".{b}{bits}") for bits in (16, 32, 64) for a, b in ("su", "us"))
+
+
 def _type(code: str, draw: random.Random) -> str | None:
     for old, new in ((".bf16.bf16", ".f16.f16"), (".f16.f16", ".bf16.bf16")):
         if old in code and "mma" in code:
             return code.replace(old, new, 1)
     if re.match(r"(?:ld|st)\.(?:global|shared)\.(?:b32|b16)\b", code):
         return code.replace(".b32", ".b16", 1) if ".b32" in code else code.replace(".b16", ".b8", 1)
-    if re.match(r"(?:setp|min|max|shr|cvt|div|rem|mul\.wide|mad\.wide)\.", code):
-        for old, new in ((".s32", ".u32"), (".u32", ".s32"), (".s64", ".u64")):
+    if re.match(r"(?:setp|min|max|shr|bfe|cvt|div|rem|mul\.wide|mad\.wide)\.", code):
+        for old, new in _SIGNS:
             if old in code:
                 # The last of a conversion's types is its source's.
                 return new.join(code.rsplit(old, 1))
+    if code.startswith("ld.global.b8"):
+        return code.replace(".b8", ".s8", 1)  # extended by its sign
     return None
+
+
+_SCOPE = re.compile(r"^[ \t]+\{ (?P<code>\.reg [^\n]*)\}$", re.MULTILINE)
+"""Statements in a scope of their own, such as products with their descriptors."""
+_WORDS = (
+    (r"mov\.b32 h, (?P<number>\d+)", (1, 1 << 30)), (r"mov\.b32 i, (?P<number>\d+)", (1 << 7, 1 << 15, 1 << 17)),
+    (r"add\.u32 w, %r\d+, (?P<number>\d+)", (1, 2)), (r"(?P<number>[01]), [01];", (1,)),
+    (r"(?P<number>[01]);(?= add| \}| *$)", (1,)), (r"\[%r\d+\+(?P<number>\d+)\]", (1, 4)),
+)  # fmt: skip
+"""Numbers of a matrix descriptor (a stride, the swizzle), an instruction descriptor (types, transposition, shape), its
+places and its transpositions, with the bits to flip."""
+
+
+_MAPS = re.compile(r"tensormap\.replace\.tile\.(?P<field>\w+)\S*\s+\[%r\d+\](?:, \d+)?, (?P<value>%rd?\d+|\d+)$")
+
+
+def _map_field(code: str, draw: random.Random) -> str | None:
+    """Another value of a field of a tensor map."""
+    match = _MAPS.match(code)
+    if match is None or match["field"] == "rank":
+        return None
+    start, end = match.span("value")
+    if match["value"].isdigit():
+        return f"{code[:start]}{int(match['value']) ^ 1}"
+    if match["value"].startswith("%rd"):
+        return None
+    return f"add.u32 {_REGISTER}, {match['value']}, {draw.choice((1, -1))}; {code[:start]}{_REGISTER}"
 
 
 _WEAKER = (
@@ -162,14 +212,15 @@ def _weakened(code: str, draw: random.Random) -> str | None:
 KINDS: dict[str, Callable[[str, random.Random], str | None]] = {
     "order deleted": _deleted, "offset": _offset, "mask bound": _bound, "rounding": _rounding, "number": _number,
     "swizzle": _swizzle, "phase": _phase, "byte count": _bytes, "arrive count": _arrivals, "type": _type,
-    "order weakened": _weakened,
+    "order weakened": _weakened, "map field": _map_field,
 }  # fmt: skip
 """Changes of one statement, from its code alone."""
 
 
 def faults(ptx: str, kind: str) -> list[Fault]:
     """All faults of a kind in a text."""
-    return list(_WHOLE[kind](ptx)) if kind in _WHOLE else list(_changed(ptx, kind))
+    every = list(_WHOLE[kind](ptx)) if kind in _WHOLE else list(_changed(ptx, kind))
+    return every + list(_scoped_orders(ptx)) if kind == "order deleted" else every
 
 
 def _changed(ptx: str, kind: str) -> Iterator[Fault]:
@@ -179,15 +230,20 @@ def _changed(ptx: str, kind: str) -> Iterator[Fault]:
         changed = KINDS[kind](code, draw)
         if changed is None or changed == code:
             continue
-        start, end = match.span("code")
-        # A statement is deleted whole, with its guard and semicolon.
-        before, _, changed = changed.rpartition("; ")
-        text = ptx[: match.start()] + ptx[match.end() :] if not changed else ptx[:start] + changed + ptx[end:]
-        if before:
-            body = ptx.rindex("\n{\n", 0, start) + 3
-            head = f"{ptx[:body]}\t.reg .b32 {_REGISTER};\n{ptx[body : match.start()]}"
-            text = f"{head}\t{before};\n{text[match.start() :]}"
-        yield Fault(text, kind, match.group().strip(), f"{before} {changed}".strip())
+        yield _with(ptx, match, kind, changed)
+
+
+def _with(ptx: str, match: re.Match, kind: str, changed: str) -> Fault:
+    """The fault of a statement whose code is `changed`, which may begin with one that computes an operand."""
+    start, end = match.span("code")
+    # A statement is deleted whole, with its guard and semicolon.
+    before, _, changed = changed.rpartition("; ")
+    text = ptx[: match.start()] + ptx[match.end() :] if not changed else ptx[:start] + changed + ptx[end:]
+    if before:
+        body = ptx.rindex("\n{\n", 0, start) + 3
+        head = f"{ptx[:body]}\t.reg .b32 {_REGISTER};\n{ptx[body : match.start()]}"
+        text = f"{head}\t{before};\n{text[match.start() :]}"
+    return Fault(text, kind, match.group().strip(), f"{before} {changed}".strip())
 
 
 def _moved(ptx: str) -> Iterator[Fault]:
@@ -228,9 +284,21 @@ def _neighbour(ptx: str, statements: list[re.Match], number: int, step: int) -> 
     return None
 
 
+_LOGIC = (
+    (r"^and\.pred", "or.pred"), (r"^or\.pred", "and.pred"), (r"^not\.pred", "mov.pred"), (r"^setp\.eq\.", "setp.ne."),
+    (r"^setp\.ne\.", "setp.eq."), (r"^vote\.sync\.all", "vote.sync.any"),
+    (r"^(selp\.\w+\s+%\w+), ([^,]+), ([^,]+),", r"\1, \3, \2,"),
+)  # fmt: skip
+
+
 def _predicates(ptx: str) -> Iterator[Fault]:
-    """A guard is negated."""
+    """A guard is negated, or a predicate is computed or used another way."""
     for match in _STATEMENT.finditer(ptx):
+        start, end = match.span("code")
+        for old, new in _LOGIC:
+            changed = re.sub(old, new, match["code"])
+            if changed != match["code"]:
+                yield Fault(ptx[:start] + changed + ptx[end:], "predicate", match.group().strip(), changed)
         guard = match["guard"]
         if guard:
             start, end = match.span("guard")
@@ -238,9 +306,30 @@ def _predicates(ptx: str) -> Iterator[Fault]:
             yield Fault(ptx[:start] + changed + ptx[end:], "predicate", match.group().strip(), changed)
 
 
+def _descriptors(ptx: str) -> Iterator[Fault]:
+    """Another number in a scope with products: of a descriptor, a place or a transposition."""
+    draw = random.Random(0)
+    for match in _SCOPE.finditer(ptx):
+        if "mma" not in match["code"] and "tcgen05.cp" not in match["code"]:
+            continue
+        for pattern, bits in _WORDS:
+            every = list(re.finditer(pattern, match["code"]))
+            for word in draw.sample(every, min(len(every), 2)):
+                start, end = (match.start("code") + each for each in word.span("number"))
+                number = int(word["number"]) ^ draw.choice(bits)
+                yield Fault(f"{ptx[:start]}{number}{ptx[end:]}", "descriptor", word.group(), str(number))
+
+
+def _scoped_orders(ptx: str) -> Iterator[Fault]:
+    """A statement that orders is deleted in a scope, or behind another one of its line."""
+    for match in re.finditer(r"(?<=; )(?P<code>[a-z][^;\n]*);", ptx):
+        if ORDERS.match(match["code"]):
+            yield Fault(ptx[: match.start()] + ptx[match.end() :], "order deleted", match.group(), "")
+
+
 def _trips(ptx: str) -> Iterator[Fault]:
     """A loop ends a trip later or earlier: the comparison behind a branch with one way that stays in the loop."""
-    statements = list(_STATEMENT.finditer(ptx))
+    statements, draw = list(_STATEMENT.finditer(ptx)), random.Random(0)
     for number, match in enumerate(statements):
         if match["guard"] is None or not match["code"].startswith("bra"):
             continue
@@ -251,12 +340,13 @@ def _trips(ptx: str) -> Iterator[Fault]:
         name = match["guard"].lstrip("@!")
         compare = next((s for s in statements[number::-1] if re.match(rf"setp\S+\s+{name}\b", s["code"])), None)
         code = compare["code"] if compare is not None else ""
-        changed = _bound(code, random.Random(0))
+        changed = _bound(code, draw)
         if changed is None and (numbers := list(_NUMBER.finditer(code))):
             changed = _replaced(code, numbers[-1], int(numbers[-1].group()) + 1)
+        elif changed is None and (last := re.search(r"%r\d+$", code)):
+            changed = f"add.u32 {_REGISTER}, {last.group()}, {draw.choice((1, -1))}; {code[: last.start()]}{_REGISTER}"
         if compare is not None and changed is not None:
-            start, end = compare.span("code")
-            yield Fault(ptx[:start] + changed + ptx[end:], "trip count", compare.group().strip(), changed)
+            yield _with(ptx, compare, "trip count", changed)
 
 
 def _reached(ptx: str, start: int) -> set[int]:
@@ -291,7 +381,7 @@ def _flow(ptx: str) -> tuple[list[tuple[int, int, str, bool]], dict[str, int]]:
 
 
 _WHOLE: dict[str, Callable[[str], Iterator[Fault]]] = {
-    "order moved": _moved, "predicate": _predicates, "trip count": _trips,
+    "order moved": _moved, "predicate": _predicates, "trip count": _trips, "descriptor": _descriptors,
 }  # fmt: skip
 """Changes that need the statements around."""
 ALL_KINDS = (*KINDS, *_WHOLE)

@@ -18,6 +18,10 @@ _PURE = re.compile(
     r"(?:mov|cvt|add|sub|mul|mad|fma|div|rem|min|max|and|or|xor|not|neg|abs|selp|setp|shl|shr|ex2|lg2|rcp|sqrt|rsqrt"
     r"|prmt|copysign|ld\.param|ld\.shared)\b"
 )
+_ACCESS = re.compile(
+    r"ld\.(?!param)|st\.|atom|red\.|cp\.|mbarrier|ldmatrix|stmatrix|wgmma|tcgen05|tensormap|prefetch|barrier|bar\.|\?"
+)
+"""Statements that access memory or order accesses."""
 _OF_ANY_THREAD = re.compile(r"mov\.|mbarrier\.(?:init|inval)|fence\.|bra")
 
 
@@ -63,6 +67,42 @@ def another_thread(terms: Terms, block: Block, old: Any, new: Any) -> str:
     if any(each is None or len(each) != 1 for each in runs):
         return ""
     return "one thread runs the region, which names no thread, before the barrier of all that use it"
+
+
+def among_one_warp(terms: Terms, block: Block, statement: Statement) -> str:
+    """Why a barrier of all threads, here one of each warp, orders no accesses of different warps: from the barriers
+    before it to those behind it, only the first warp accesses memory."""
+    number = z3.BitVec("%tid.x", 32)
+    if statement.guard:
+        return ""
+    regions = _until_barriers(terms, block, statement, False) + _until_barriers(terms, block, statement, True)
+    for home, each in regions:
+        if not _ACCESS.match(each.opcode):
+            continue
+        guard = [terms.predicate(each.guard, home, each.start)] if each.guard else []
+        if not terms.never(*terms.path(home, each.start), *guard, z3.UGE(number, 32)):
+            return ""
+    return "between the barriers of all threads around this one, only the first warp accesses memory"
+
+
+def _until_barriers(terms: Terms, block: Block, statement: Statement, behind: bool) -> list[tuple[Block, Statement]]:
+    """The statements on paths from a barrier to the next ones of all threads behind it, or before it."""
+    here = [each for each in block.statements if (each.start > statement.start) == behind and each is not statement]
+    result: list[tuple[Block, Statement]] = []
+    waiting, seen = [(block, here if behind else here[::-1])], set[int]()
+    while waiting:
+        home, statements = waiting.pop()
+        for each in statements:
+            if each.opcode == "bar.sync" and each.operands == ("0",) and not each.guard:
+                break
+            result.append((home, each))
+        else:
+            for number in home.next if behind else home.before:
+                if number not in seen:
+                    seen.add(number)
+                    follows = terms.flow.blocks[number]
+                    waiting.append((follows, follows.statements if behind else follows.statements[::-1]))
+    return result
 
 
 def threads_of(terms: Terms, conditions: list[Any]) -> set[int] | None:
@@ -130,13 +170,13 @@ def _is_of_warp(terms: Terms, name: str, block: Block, place: int) -> bool:
         term = terms.value(name, block, place, 64 if name.startswith("%rd") else 32)
     except (Unknown, z3.Z3Exception):
         return False
-    if any("@" in str(each) for each in _free(term)):
+    if any("@" in str(each) for each in free_constants(term)):
         return False
     number = z3.BitVec("%tid.x", 32)
     return terms.never(term != z3.substitute(term, (number, number & 0xFFFFFFE0)))
 
 
-def _free(term: Any) -> set[Any]:
+def free_constants(term: Any) -> set[Any]:
     result, waiting, seen = set(), [term], set()
     while waiting:
         each = waiting.pop()
@@ -149,7 +189,9 @@ def _free(term: Any) -> set[Any]:
 
 
 def proof_of_lanes(fault: Fault, terms: Terms, block: Block, statement: Statement) -> str:
-    """The proof for a changed guard, or for a changed comparison that a branch reads."""
+    """The proof for a changed guard, for a changed comparison that a branch reads, or for a barrier of warps."""
+    if fault.changed == "bar.warp.sync -1":
+        return among_one_warp(terms, block, statement)
     if fault.kind == "predicate":
         return another_lane(terms, block, statement)
     if not block.guard or len(statement.results) != 1 or block.guard.lstrip("!") != statement.results[0]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.check.equivalent import by_rule, proof
+from tests.check.equivalent import by_rule, place_of, proof
 from tests.check.faults import ALL_KINDS, Fault, faults
 from tests.check.specimens import Kernel, chosen, kernels
 from tests.check.undefined import Undefined
@@ -251,7 +251,8 @@ def _plant(
         outcome = outcome or outcome_of()
         used.add(head)
         outcomes[fault.kind, "found" if result else outcome.partition(":")[0]] += 1
-        changed, seconds = f"{fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"
+        number = kernel.ptx.count("\n", 0, place_of(fault, kernel.ptx)) + 1
+        changed, seconds = f"{number}: {fault.line} -> {fault.changed}", f"{time.process_time() - begin:.1f} s"
         columns = (*head, fault.kind, changed, seconds, outcome)
         print(*(" ".join(each.split()) for each in columns), sep="\t", flush=True)
 

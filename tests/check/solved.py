@@ -18,11 +18,16 @@ try:
     import z3
 
     from tests.check.flow import Block, Statement
-    from tests.check.lanes import proof_of_lanes
+    from tests.check.lanes import free_constants, proof_of_lanes
     from tests.check.terms import Terms, Unknown
+    from tests.check.versions import same_versions
 except ImportError:  # pragma: no cover
     z3 = None
 
+_SIGNED = re.compile(r"(?:cvt(?:\.r[nz])?\.[fus]\d+|setp\.\w+|min|max|shr|div|rem|mul\.wide)\.[su](16|32|64)$")
+"""Operations that take a signed and an unsigned number alike if its sign is zero."""
+_BYTE = "byte"
+"""A byte that is loaded."""
 _DEPTH = 3
 """Statements between a changed result and one that is the same."""
 _HARMLESS = re.compile(
@@ -44,12 +49,13 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
         block, statement = terms.flow.at(place)
     except StopIteration:
         return ""
-    why = proof_of_lanes(fault, terms, block, statement)
+    why = proof_of_lanes(fault, terms, block, statement) or _without_signs(fault, terms, block, statement)
     if why or len(statement.results) != 1:
         return why
     try:
-        old = terms.result(statement, block)
-        new = terms.result(statement, block, fault.changed)
+        old, new = _of_byte(statement, fault.changed) or (
+            terms.result(statement, block), terms.result(statement, block, fault.changed)
+        )
     except (Unknown, KeyError, IndexError, z3.Z3Exception):
         return ""
     reached = terms.path(block, place)
@@ -59,6 +65,31 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
         return "z3: the users of the result drop the difference"
     if z3.is_bool(old) and _dead_trip(terms, block, statement, old, new):
         return "z3: all accesses of the further trip are masked"
+    is_branch = z3.is_bool(old) and block.guard.lstrip("!") == statement.results[0]
+    return same_versions(terms, block, old, new) if is_branch else ""
+
+
+def _of_byte(statement: Statement, changed: str) -> tuple[Any, Any] | None:
+    """The result of a load of a byte without and with its sign."""
+    if not re.match(r"ld\.\w+\.b8$", statement.opcode) or not re.match(r"ld\.\w+\.s8 ", changed):
+        return None
+    width, byte = {"%rd": 64, "%rs": 16}.get(statement.results[0][:3], 32), z3.BitVec(_BYTE, 8)
+    return z3.ZeroExt(width - 8, byte), z3.SignExt(width - 8, byte)
+
+
+def _without_signs(fault: Fault, terms: Terms, block: Block, statement: Statement) -> str:
+    """Why a signed operation is the same as an unsigned one, for operands whose sign is zero."""
+    match = _SIGNED.match(statement.opcode)
+    if fault.kind != "type" or match is None or fault.changed.split()[0].rpartition(".")[0] not in statement.opcode:
+        return ""
+    width = int(match[1])
+    try:
+        operands = [terms.value(each, block, statement.start, width) for each in statement.operands[1:]]
+    except (Unknown, z3.Z3Exception):
+        return ""
+    reached = terms.path(block, statement.start)
+    if terms.never(*reached, z3.Or([each < 0 for each in operands])):
+        return "z3: the sign of all operands is zero"
     return ""
 
 
@@ -68,7 +99,9 @@ def _same_uses(
 ) -> bool:  # fmt: skip
     """Whether every statement that reads a register makes the same of both values."""
     terms = Terms(ptx, place, facts)
-    if len(terms.flow.definitions.get(name, ())) != 1:
+    # Of several definitions one may be of an earlier trip, whose other registers have other values.
+    is_alone = all(str(each) == _BYTE for value in values for each in free_constants(value))
+    if len(terms.flow.definitions.get(name, ())) != 1 and not is_alone:
         return False
     free = z3.Bool("changed") if z3.is_bool(values[0]) else z3.BitVec("changed", values[0].size())
     terms.instead[name] = free

@@ -24,6 +24,7 @@ _COMPARED = {
     "lo": lambda a, b, _: z3.ULT(a, b), "ls": lambda a, b, _: z3.ULE(a, b),
     "hi": lambda a, b, _: z3.UGT(a, b), "hs": lambda a, b, _: z3.UGE(a, b),
 }  # fmt: skip
+_LOGIC = {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not, "mov": lambda x: x}
 _MOST = {"%tid.x": 1023, "%laneid": 31, **GRID}
 _ADDRESS = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max)\.")
 """Operations by which addresses are computed."""
@@ -32,6 +33,16 @@ _WITHOUT_SIGN = re.compile(r"(?:ex2\.approx|abs)(?:\.ftz)?\.f32$|cvt\.r[nzmp]\.f
 `ex2`)."""
 _TIMEOUT = 8000
 """Milliseconds for one question."""
+
+
+def _permute(low: Any, high: Any, selector: int) -> Any:
+    """The bytes of two words that a selector names (PTX ISA, "prmt"), each perhaps replaced by its sign."""
+    both, result = z3.Concat(high, low), []
+    for place in (3, 2, 1, 0):
+        number = selector >> 4 * place & 15
+        byte = z3.Extract(8 * (number & 7) + 7, 8 * (number & 7), both)
+        result.append(byte >> 7 if number & 8 else byte)
+    return z3.Concat(*result)
 
 
 class Unknown(Exception):
@@ -53,6 +64,9 @@ class Terms:
         self.threads = int(threads[1]) if threads else 1024
         for axis, number in undefined.tiles:
             self.holds.append(z3.ULT(self._special(f"%ctaid.{'xyz'[axis]}"), z3.BitVec(f"parameter {number}", 32)))
+        for axis, number, elements in undefined.spans:
+            begin = z3.ZeroExt(32, self._special(f"%ctaid.{'xyz'[axis]}")) * elements
+            self.holds.append(z3.ULT(begin, z3.ZeroExt(32, z3.BitVec(f"parameter {number}", 32))))
         self.aligned = {m[2]: int(m[1]) for m in re.finditer(r"\.shared \.align (\d+) \.b8 (\w+)", ptx)}
 
     def value(self, operand: str, block: Block, place: int, width: int) -> Any:
@@ -195,8 +209,9 @@ class Terms:
         if not types or any(re.match(r"b?f", each) for each in types) and name != "mov":
             raise Unknown(opcode)
         if types[-1] == "pred":
-            a = [self.predicate(each, block, place) for each in inputs]
-            return {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not, "mov": lambda x: x}[name](*a)
+            if name not in _LOGIC:
+                raise Unknown(opcode)
+            return _LOGIC[name](*(self.predicate(each, block, place) for each in inputs))
         if name == "ld":
             return self._parameter(opcode, inputs, int(types[-1][1:]))
         width, signed = int(types[-1][1:]), types[-1][0] == "s"
@@ -218,6 +233,8 @@ class Terms:
             if pair := re.fullmatch(r"\{(%r\d+), (%r\d+)\}", inputs[0]):
                 return z3.Concat(*(self.value(each, block, place, 32) for each in (pair[2], pair[1])))
             return at(0)
+        if name == "prmt" and len(kinds) == 1 and (selector := re.fullmatch(r"(0x[0-9A-Fa-f]+|\d+)U?", inputs[2])):
+            return _permute(at(0), at(1), int(selector[1], 0))
         if name == "bfe" and not signed and inputs[1].isdigit() and inputs[2].isdigit():
             return z3.LShR(at(0), int(inputs[1])) & ((1 << min(int(inputs[2]), width)) - 1)
         if name in ("shl", "shr"):

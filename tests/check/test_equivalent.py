@@ -149,7 +149,7 @@ def test_a_further_trip_whose_stores_are_masked(bound, is_dead):
 
 @pytest.mark.parametrize("value, is_same", [("%r13", True), ("%r11", False)])
 def test_another_lane_stores_the_same(value, is_same):
-    assert bool(proof(SUM.replace("VALUE", value), "predicate", "%p1")) == is_same
+    assert bool(proof(SUM.replace("VALUE", value), "predicate", "st.shared")) == is_same
 
 
 def test_signs_of_numbers_without_a_sign():
@@ -179,11 +179,132 @@ def test_signs_of_numbers_of_other_lanes(number, is_same):
     assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("opcode", "is_same"), [("xor", True), ("sub", False)])
+def test_signs_of_magnitudes(opcode, is_same):
+    """A number and the mask of its sign: their exclusive or has no sign; where it becomes a float, its type is all."""
+    ptx = TILES.replace("	ret;", f"""	ld.global.b64 	%rd20, [%rd1];
+	shr.s64 	%rd21, %rd20, 63;
+	{opcode}.{"b" if opcode == "xor" else "s"}64 	%rd22, %rd20, %rd21;
+	cvt.rn.f64.s64 	%rd23, %rd22;
+	ret;""")
+    assert bool(proof(ptx, "type", "%rd23")) == is_same
+
+
+@pytest.mark.parametrize(("bits", "is_same"), [("8", True), ("16", False)])
+def test_extensions_of_bytes_that_a_store_drops(bits, is_same):
+    """The byte is zero where the load is masked."""
+    ptx = TILES.replace("	ret;", f"""	mov.b16 	%rs1, 0;
+	@%p1 ld.global.b8 	%rs1, [%rd1];
+	cvt.u32.u16 	%r20, %rs1;
+	and.b32 	%r21, %r20, {(1 << int(bits)) - 1};
+	st.global.b32 	[%rd3], %r21;
+	ret;""")
+    assert bool(proof(ptx, "type", "ld.global.b8")) == is_same
+
+
+@pytest.mark.parametrize(("elements", "is_same"), [(64, True), (32, False)])
+def test_a_tile_block_whose_tile_begins_at_the_end(elements, is_same):
+    """A tile of 64 elements is outside of its view then; a tile of 32 begins earlier."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", """	mov.u32 	%r20, %ctaid.x;
+	mul.lo.s32 	%r21, %r20, 64;
+	setp.lt.u32 	%p5, %r21, %r1;
+	@%p5 st.global.b32 	[%rd3], %r4;
+	ret;""")
+    (fault,) = [each for each in faults(ptx, "mask bound") if "%p5" in each.line]
+    undefined = NOTHING._replace(spans=frozenset({(0, 1, elements)}))
+    known = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32), low=0)], [], [])
+    assert bool(solved(fault, ptx, place_of(fault, ptx), known, undefined)) == is_same
+
+
+@pytest.mark.parametrize(("selector", "is_same"), [("0x3340U", True), ("0x7610U", False)])
+def test_bytes_that_a_permutation_drops(selector, is_same):
+    ptx = TILES.replace("	ret;", f"""	ld.global.b8 	%rs1, [%rd1];
+	cvt.u32.u16 	%r20, %rs1;
+	prmt.b32 	%r21, %r4, %r20, {selector};
+	st.global.b32 	[%rd3], %r21;
+	ret;""")
+    assert bool(proof(ptx, "type", "cvt.u32.u16")) == is_same
+
+
+@pytest.mark.parametrize(("read_only", "is_same"), [({0}, True), (set(), False)])
+def test_a_barrier_past_a_load_of_an_array_that_is_only_read(read_only, is_same):
+    load, update = "	ld.global.b32 	%r20, [%rd1];\n", "	atom.global.add.u32 	%r21, [%rd9], 1;\n"
+    ptx = TILES.replace("	ret;", f"	bar.sync 	0;\n{load}{update}	ret;")
+    every = [each for each in faults(ptx, "order moved") if "moved past ld.global" in each.changed]
+    known = NOTHING._replace(read_only=frozenset(read_only))
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []), known)) for each in every] == [is_same]
+
+
+@pytest.mark.parametrize(("behind", "is_same"), [
+    ("", True), ("	st.global.b32 	[%rd1], %r4;\n", False), ("	st.shared.b32 	[%r4], %r20;\n", False),
+])  # fmt: skip
+def test_an_update_that_orders_no_other_access(behind, is_same):
+    """Another write, or a use of the old value, may tell its order."""
+    update = "	atom.acq_rel.gpu.global.add.u32 	%r20, [%rd1], 1;\n"
+    ptx = TILES.replace("	@%p3 st.global.b32 	[%rd3], %r4;\n", "").replace("	ret;", f"{update}{behind}	ret;")
+    weaker = update.strip().replace("acq_rel", "acquire").rstrip(";")
+    fault = Fault(ptx.replace("atom.acq_rel", "atom.acquire"), "order weakened", update.strip(), weaker)
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("copy", "is_same"), [
+    ("global.shared::cta.tile.bulk_group [%rd21, {%r4, %r4}], [%r4]", True),
+    ("shared::cta.global.tile.mbarrier::complete_tx::bytes [%r4], [%rd21, {%r4, %r4}], [%r4]", False),
+])  # fmt: skip
+def test_the_fill_mode_of_a_map_that_only_stores_use(copy, is_same):
+    ptx = TILES.replace("	ret;", f"""	cvt.u32.u64 	%r20, %rd20;
+	add.s32 	%r21, %r20, 128;
+	tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%r21], 0;
+	tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd22], [%r21], 128;
+	cvta.global.u64 	%rd21, %rd22;
+	cp.async.bulk.tensor.2d.{copy};
+	ret;""")
+    (fault,) = faults(ptx, "map field")
+    assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
 @pytest.mark.parametrize(("threads", "is_same"), [(32, True), (64, False), (320, False)])
 def test_the_barrier_of_a_block_of_one_warp(threads, is_same):
     ptx = TILES.replace(".reqntid 64", f".reqntid {threads}").replace("	ret;", "	bar.sync 	0;\n	ret;")
     (fault,) = faults(ptx, "order weakened")
     assert fault.changed == "bar.warp.sync -1" and bool(equivalent.proof(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("last", "is_same"), [(1, True), (2, False)])
+def test_versions_of_loads_of_a_whole_tile(last, is_same):
+    """Where 128 elements are there, no load of a pair is masked; one that a further element masks is another one."""
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"""	shl.b32 	%r20, %r4, 1;
+	mul.wide.u32 	%rd20, %r20, 4;
+	add.s64 	%rd21, %rd1, %rd20;
+	setp.lt.u32 	%p5, %r1, 128;
+	@%p5 bra 	$L__BB0_3;
+	ld.global.v2.b32 	{{%r21, %r22}}, [%rd21];
+	bra.uni 	$L__BB0_4;
+$L__BB0_3:
+	sub.s32 	%r23, %r1, %r20;
+	setp.gt.s32 	%p6, %r23, 0;
+	mov.b32 	%r21, 0;
+	@%p6 ld.global.b32 	%r21, [%rd21];
+	setp.gt.s32 	%p7, %r23, {last};
+	mov.b32 	%r22, 0;
+	@%p7 ld.global.b32 	%r22, [%rd21+4];
+$L__BB0_4:
+	st.global.v2.b32 	[%rd21], {{%r21, %r22}};
+	ret;""")
+    assert bool(proof(ptx, "mask bound", "%p5")) == is_same
+
+
+@pytest.mark.parametrize(("bound", "is_same"), [(32, True), (33, False)])
+def test_a_barrier_among_accesses_of_one_warp(bound, is_same):
+    ptx = TILES.replace("BOUND", "%r1").replace("	ret;", f"""	setp.lt.u32 	%p5, %r4, {bound};
+	bar.sync 	0;
+	@%p5 st.global.b32 	[%rd1], %r4;
+	bar.sync 	0;
+	@%p5 ld.global.b32 	%r20, [%rd1];
+	ret;""")
+    *_, last = [each for each in faults(ptx, "order weakened") if each.changed == "bar.warp.sync -1"]
+    place = ptx.rindex("bar.sync")
+    assert place_of(last, ptx) == place and bool(solved(last, ptx, place, Facts([], [], []))) == is_same
 
 
 @pytest.mark.parametrize(("address", "is_same"), [("smem", True), ("%rd1", False)])

@@ -360,6 +360,58 @@ def test_a_loop_goes_on_until_a_wrong_count_of_arrivals_shows():
     assert -(-last.numbers[3] // 8) == 21 and last.is_edge
 
 
+def test_later_tile_blocks_have_trips_for_wrong_counts():
+    """Tiles of 16 keys for 32 queries: the eighth tile block of causal attention has 16 trips."""
+    entry = entries_of(tileiras.parse(EXAMPLES / "kernels" / "attention.py"))[1]
+    code = RING.replace("[smem], 1", "[smem], %r9").replace(", 4;", ", 3;") + "mov.b32 \t%r9, 4;\n"
+    *_, last = launches.ring_plans(facts(entry), code)
+    assert launches.drift_trips(code) == 16 and last.blocks == (8, 1, 1)
+
+
+def test_a_loop_behind_another_has_whole_tiles():
+    """The first loop ends at a number of its own, where the second one begins, which ends with the view."""
+    body = """
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles = make_partition_view %view : TILES
+    %count = get_index_space_shape %tiles : TILES -> tile<i32>
+    for %i in (%zero to %m, step %one) : tile<i32> {
+      %value = constant <f32: 1.0> : tile<256xf32>
+      %t = store_view_tko weak %value, %tiles[%i] : tile<256xf32>, TILES, tile<i32> -> token
+      continue
+    }
+    for %i in (%m to %count, step %one) : tile<i32> {
+      %value = constant <f32: 2.0> : tile<256xf32>
+      %t = store_view_tko weak %value, %tiles[%i] : tile<256xf32>, TILES, tile<i32> -> token
+      continue
+    }""".replace("TILES", "partition_view<tile=(256), tensor_view<?xf32, strides=[1]>>")
+    (entry,) = entries_of(tileiras.parse(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>")))
+    plans = list(launches.split_plans(facts(entry)))
+    assert [(plan.numbers[1], plan.numbers[2]) for plan in plans] == [(3 * 256, 0), (3 * 256, 1)]
+
+
+def test_views_have_room_beyond_a_constant_count_of_tiles():
+    """A tile block that goes on to the fourth tile writes there."""
+    body = """
+    %first, %y, %z = get_tile_block_id : tile<i32>
+    %step, %ny, %nz = get_num_tile_blocks : tile<i32>
+    %end = constant <i32: 3> : tile<i32>
+    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %tiles = make_partition_view %view : TILES
+    for %i in (%first to %end, step %step) : tile<i32> {
+      %value = constant <f32: 1.0> : tile<256xf32>
+      %t = store_view_tko weak %value, %tiles[%i] : tile<256xf32>, TILES, tile<i32> -> token
+      continue
+    }""".replace("TILES", "partition_view<tile=(256), tensor_view<?xf32, strides=[1]>>")
+    parsed = tileiras.parse(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>"))
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    assert described.constant_trips == 3
+    sizes = [fit(entry, parsed, described, plan).arguments[1] for plan in launches.roomy_plans(described)]
+    assert sizes == [1024, 1025]
+
+
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
     plans = list(launches.ring_plans(product(), code))

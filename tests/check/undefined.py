@@ -1,7 +1,9 @@
-"""Facts of an entry whose violation Tile IR leaves undefined: the access of a tile entirely outside of its view."""
+"""Facts of an entry for proofs: the access of a tile entirely outside of its view, which Tile IR leaves undefined, and
+the arrays that the entry only reads."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,19 +19,26 @@ class Undefined(NamedTuple):
     tiles: frozenset[tuple[int, int]]
     extents: frozenset[int]
     numbers: frozenset[int]
+    spans: frozenset[tuple[int, int, int]] = frozenset()
+    """(axis, parameter, elements) where tile blocks access a tile of several elements of their number."""
+    read_only: frozenset[int] = frozenset()
+    """Pointers that the entry never writes through; arrays that are written never overlap others."""
 
     @classmethod
     def of(cls, entry: Operation, facts: Facts) -> Undefined:
-        tiles, extents = _single_tiles(entry, facts), _single_extents(entry, facts)
-        return cls(frozenset(tiles), frozenset(extents), frozenset(_numbers(entry)))
+        spans, extents = _own_tiles(entry, facts), _single_extents(entry, facts)
+        tiles = {(axis, number) for axis, number, tile in spans if tile == 1}
+        spans = {each for each in spans if each[2] > 1}
+        numbers, read_only = _numbers(entry), _read_only(entry)
+        return cls(*map(frozenset, (tiles, extents, numbers, spans, read_only)))  # type: ignore[arg-type]
 
 
 NOTHING = Undefined(frozenset(), frozenset(), frozenset())
 
 
-def _single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
-    """(axis, parameter) where the number of a tile block along the axis is that of a tile of one element along a
-    dimension of the parameter's size: at the size, the tile lies entirely outside of its view."""
+def _own_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int, int]]:
+    """(axis, parameter, elements) where the number of a tile block along the axis is that of a tile along a dimension
+    of the parameter's size: where it begins at the size, the tile lies entirely outside of its view."""
     pairs = set()
     for op in entry.regions[0].block.operations:  # those that every tile block executes
         if not hasattr(op, "index") or not hasattr(op, "view"):
@@ -41,9 +50,9 @@ def _single_tiles(entry: Operation, facts: Facts) -> set[tuple[int, int]]:
         for index, dim, tile in zip(op.index, dims, view.tile_shape):
             block = source(index).defining_op
             described = shape[dim] if dim < len(shape) else None
-            if tile == 1 and described is not None and described[0] == "parameter" and block is not None:
+            if described is not None and described[0] == "parameter" and block is not None:
                 if block.name == "cuda_tile.get_tile_block_id":
-                    pairs.add((list(block.results).index(source(index)), described[1]))
+                    pairs.add((list(block.results).index(source(index)), described[1], tile))
     return pairs
 
 
@@ -76,6 +85,17 @@ def _single_extents(entry: Operation, facts: Facts) -> set[int]:
             if described is not None and described[0] == "parameter" and (tile > 1 or counted):
                 single_extents.discard(described[1])
     return single_extents
+
+
+def _read_only(entry: Operation) -> set[int]:
+    """Pointers without any write through them, nor through one of unknown origin."""
+    position = {argument: number for number, argument in enumerate(entry.regions[0].block.arguments)}
+    written = {
+        position.get(pointer_of(op))
+        for op in entry.walk() if re.match(r"cuda_tile\.(?:store_|atomic_|multimem_)", op.name)
+    }  # fmt: skip
+    pointers = {number for argument, number in position.items() if "ptr" in str(argument.type)}
+    return set() if None in written else pointers - written
 
 
 def _numbers(entry: Operation) -> set[int]:

@@ -23,6 +23,8 @@ _FLOWS = {*origins._SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", 
 _TILED = ("cuda_tile.make_partition_view", "cuda_tile.make_strided_view", "cuda_tile.make_gather_scatter_view")
 _MOVED = ("cuda_tile.offset", "cuda_tile.make_tensor_view")
 _DEFAULT_TILE = 4
+MOST_TILES = 8
+"""Tiles of a view that launches have room for, where a program counts its tiles by a constant."""
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Parameter:
     without a padding value."""
     counts_trips: bool = False
     """A number, or an array of numbers, that bounds loops."""
+    later_axis: int | None = None
+    """The axis of the grid along which later tile blocks have more trips of a loop, and a tile of this size each."""
     starts_loops: bool = False
     """A number that loops begin with, and that ends none."""
     starts_at_zero: bool = False
@@ -84,6 +88,8 @@ class Facts:
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
     """Sizes by tensor view, for the repair of launches that access a tile outside of one."""
     tables: list[Table] = field(default_factory=list)
+    constant_trips: int = 1
+    """The largest constant end of a loop, of those up to MOST_TILES."""
 
     @property
     def arguments(self) -> list[Parameter]:
@@ -111,6 +117,9 @@ def facts(entry: Operation) -> Facts:
                     parameters[number].scales = True
         entry_facts.asserts |= op.name == "cuda_tile.assert"
         entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
+        end = constant_of(op.operands[1]) if op.name == "cuda_tile.for" else None
+        if end is not None and entry_facts.constant_trips < end <= MOST_TILES:
+            entry_facts.constant_trips = end
         if orders(op):
             entry_facts.synchronises = True
             number = position.get(pointer_of(op))
@@ -244,7 +253,9 @@ def _tiled(op: Operation, entry_facts: Facts) -> Iterator[tuple[Any, int]]:
                 parameter.counts_trips |= index.block.parent_op.name == "cuda_tile.for"
             elif index.defining_op.name == "cuda_tile.get_tile_block_id":
                 # Later blocks have more trips, as in products with triangular matrices.
-                parameter.counts_trips |= _bounds_loop(index)
+                if _bounds_loop(index):
+                    parameter.counts_trips = True
+                    parameter.later_axis = list(index.defining_op.results).index(index)
             yield (key, described[1])
 
 

@@ -30,6 +30,8 @@ MOST_TRIPS = 17
 """The third use of each stage of a ring of eight."""
 MOST_ARRIVALS = 8
 """Arrivals of a barrier, one for each warp, up to which a loop has trips for a wrong count to show."""
+MOST_BLOCKS = 8
+"""Tile blocks of a launch whose last one has the most trips."""
 SCALARS = (1, 3, 2, 5, 0, 7, 4, 1)
 THRESHOLDS = (1, 3, 1, 3, 0, 3, 1, 2)
 """Quarters of an integer type's range: a tile of any numbers has some on either side of one or three, whether they are
@@ -50,7 +52,10 @@ NEGATIVE_LAUNCHES = 3
 """In which one parameter alone is negative."""
 SEVERAL = EDGES.index((2, 1))
 """The launch whose grid has several blocks where it has one tile for each."""
-MOST = len(TRIPS) + MOST_TRIPS + 2 + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + len(values.LARGE) + EDGE_LAUNCHES
+SPLIT_LAUNCHES = 2
+"""Of loops that end where others begin, inside of a view."""
+_FURTHER = SPLIT_LAUNCHES + NEGATIVE_LAUNCHES + ROOMY_LAUNCHES + len(values.LARGE)
+MOST = len(TRIPS) + MOST_TRIPS + 2 + _FURTHER + EDGE_LAUNCHES
 _CANDIDATES = 24
 
 
@@ -92,6 +97,7 @@ def every(facts: Facts, boundaries: Boundaries, ptx: str) -> Iterator[Plan]:
     """All launches of a check of a code; `boundaries` learns from each before the next is chosen."""
     yield from plans(facts, ring_trips(ptx))
     yield from ring_plans(facts, ptx)
+    yield from split_plans(facts)
     yield from roomy_plans(facts)
     yield from negative_plans(facts)
     yield from scalar_plans(facts)
@@ -108,11 +114,25 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
     for trips in range(2 * ring_depth(ptx) + 1) if any(each.counts_trips for each in facts.parameters) else ():
         for shape in sorted(shapes) if trips not in own_trips else ():
             yield _shaped(facts, shape, (max(shape), 0), trips)
+    for shape in sorted(shapes - {(1, 1, 1)}) if any(each.counts_trips for each in facts.parameters) else ():
+        # The longest of `plans` has one tile block.
+        yield _shaped(facts, shape, (max(shape), 0), max(ring_trips(ptx), TRIPS[-1][0]))
     for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
         yield _shaped(facts, shape, (2, 1), 2)
     drift = drift_trips(ptx)
     if drift and any(each.counts_trips for each in facts.parameters):
-        yield _shaped(facts, (1, 1, 1), (1, 0), drift)
+        yield _shaped(facts, _longest(facts, drift), (1, 0), drift)
+
+
+def _longest(facts: Facts, trips: int) -> tuple[int, ...]:
+    """The grid whose last tile block has as many trips of a loop that later blocks have more of; one block, if none
+    does."""
+    shape = [1, 1, 1]
+    tiles = [each.tile for each in facts.parameters if each.counts_trips and each.later_axis is None and each.tile]
+    for each in facts.parameters:
+        if each.later_axis is not None and each.tile and tiles:
+            shape[each.later_axis] = min(-(-trips * min(tiles) // each.tile), MOST_BLOCKS)
+    return tuple(shape)
 
 
 def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: int) -> Plan:
@@ -121,6 +141,21 @@ def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: 
     plan.blocks, plan.is_edge, plan.kind = shape, True, "normal"  # type: ignore[assignment]
     plan.seed += 300 + trips
     return plan
+
+
+def split_plans(facts: Facts) -> Iterator[Plan]:
+    """Loops that end at a number of its own, at the first tile and behind it, where views have more tiles: a second
+    loop, from there to the end of the view, has whole tiles."""
+    extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    sizes = [each for each in facts.parameters if each.counts_trips and each.kind == "size"]
+    bounds = [each for each in sizes if each.position not in extents]
+    for turn in range(SPLIT_LAUNCHES) if bounds and len(bounds) < len(sizes) else ():
+        plan = _plan(facts, 0)
+        for each in bounds:
+            plan.numbers[each.position] = _within(each, turn * each.tile)
+        plan.is_edge, plan.kind = True, "normal"
+        plan.seed += 600 + turn
+        yield plan
 
 
 def roomy_plans(facts: Facts) -> Iterator[Plan]:
@@ -134,7 +169,8 @@ def roomy_plans(facts: Facts) -> Iterator[Plan]:
             for each in members:
                 # One of several extents stays, and may be that which bounds a loop; otherwise the others follow it.
                 stays = len(members) > 1 and each is members[turn % len(members)]
-                plan.numbers[each.position] = _within(each, (tile if stays else 2 * tile) + turn)
+                tiles = 1 if stays else 1 + facts.constant_trips
+                plan.numbers[each.position] = _within(each, tiles * tile + turn)
         plan.blocks, plan.is_edge, plan.is_aliased = (1, 1, 1), True, False
         plan.seed += 200
         yield plan

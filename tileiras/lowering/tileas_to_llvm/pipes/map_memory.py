@@ -46,7 +46,7 @@ from ..emit.emitter import FULL_WARP
 from ..emit.function import FunctionLowering
 from ..emit.types import vector_of
 from ..tensor_core.warpgroup_dot import uniform_warp
-from .agents import elected
+from .agents import by_one_thread, elected
 
 _WORD = 4
 _GENERIC, _GLOBAL = llvm.LLVMPointerType(0), llvm.LLVMPointerType(1)
@@ -126,7 +126,8 @@ def release(op: MapReleaseOp, args: Sequence[Value], lowering: FunctionLowering)
     if not isinstance(memory, MapReserveOp):
         raise VerifyError(f"expects a result of '{MapReserveOp.name}'")
     emit = lowering.emit
-    with elected(lowering, _first_thread(lowering)):
+    # The thread that has waited until its copies to global memory have read their map: others know it behind a barrier.
+    with by_one_thread(lowering):
         word = _word(memory, args[1], lowering)
         emit.assembly("st.release.gpu.global.b32 [$0], 0;", "l,~{memory}", [word])
 
