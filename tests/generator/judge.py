@@ -182,7 +182,9 @@ def held(
     entry = entries_of(module)[0]
     launch = Fitted(grid, list(arguments), Plan({}, "given"))
     narrow = sums_narrowly(given.gpu_name)
-    again = functools.partial(run_with_bounds, module, "kernel", launch, Coverage(entry), given.options, narrow_f8=narrow)
+    again = functools.partial(
+        run_with_bounds, module, "kernel", launch, Coverage(entry), given.options, narrow_f8=narrow
+    )
     metadata = next(each for each in artifact.kernels if each.name == "kernel").metadata
     try:
         judged = hold(facts(entry), Image(artifact.text, "kernel", metadata), launch, 0, (seed,), again(), again)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.generator.module_memory import joined
+from tests.generator import module_tiles
+from tests.generator.module_memory import joined, load_view
 from tests.generator.module_writer import Memory, Value, Writer
 from tests.kernels.views import tile_type
 
@@ -177,5 +178,46 @@ def if_(w: Writer, body: Body, most: int) -> None:
         w.add(Value(name, each.shape, each.element))
 
 
-STATEMENTS: dict[Callable[[Writer, Body, int], None], int] = {for_: 4, loop: 3, if_: 4}
+def product(w: Writer, body: Body, most: int) -> None:
+    """A loop over K whose dots have operands from views: loads run ahead, operands are computed or moved between."""
+    memories = [each for each in w.inputs if each.element in module_tiles.DOTS]
+    if not memories:
+        return for_(w, body, most)
+    sources = [w.pick.choice(memories) for _ in range(2)]
+    element = sources[0].element
+    total = module_tiles.DOTS[element][0]
+    m, n, k = (1 << w.pick.choice((3, 4, 4, 5, 6, 6, 7)) for _ in range(3))
+    while max(m * k, k * n, m * n) > w.most:
+        m, n, k = max(1, m // 2), max(1, n // 2), max(8, k // 2)
+    start = w.constant(0, (m, n), total)
+    rounds = min(w.pick.choice((1, 2, 3, 4, 6)), max(1, MOST_ROUNDS // w.rounds))
+    high, sum_, index, result = w.index(rounds), w.name(), w.name(), w.name()
+    w.line(f"{result} = for {index} in (%zero to {high}, step %one) : tile<i32> iter_values({sum_} = {start.name})"
+           f" -> ({start.type}) {{")  # fmt: skip
+    scratches, w.scratches = w.scratches, []
+    with w.region(rounds):
+        w.add(Value(index, (), "i32"))
+        factors = []
+        for source, shape in zip(sources, ((m, k), (k, n)), strict=True):
+            is_turned = w.pick.chance(0.4)
+            value = load_view(w, source, shape[::-1] if is_turned else shape)
+            if w.pick.chance(0.4):
+                body(w, w.pick.randrange(1, 4))
+            if w.pick.chance(0.3) and value.element != "i8":
+                value = w.fitted(w.partner(value), value.shape, value.element)
+            if is_turned:
+                text = f"permute {value.name} [1, 0] : {value.type} -> {tile_type(shape, value.element)}"
+                value = w.make(text, shape, value.element, value.is_exact)
+            factors.append(w.converted(value, element))
+        left, right = factors
+        word, signs = ("mmai", " signed unsigned") if element == "i8" else ("mmaf", "")
+        next_ = w.make(f"{word} {left.name}, {right.name}, {sum_}{signs} : {left.type}, {right.type}, {start.type}",
+                       (m, n), total, False)  # fmt: skip
+        w.line(f"continue {next_.name} : {next_.type}")
+    w.line("}")
+    w.scratches = scratches
+    w.add(Value(result, (m, n), total, element == "i8"))
+
+
+STATEMENTS: dict[Callable[[Writer, Body, int], None], int] = {for_: 4, loop: 3, if_: 4, product: 4}
 """Weights."""

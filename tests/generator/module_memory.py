@@ -149,7 +149,8 @@ def _recast(w: Writer, memory: Memory) -> Memory:
         pointer = between
     else:
         w.line(f"{pointer} = ptr_to_ptr {between} : {source} -> {tile_type((), f'ptr<{element}>')}")
-    return replace(memory, element=element, pointer=pointer, size=memory.size * WIDTHS[memory.element] // WIDTHS[element])
+    size = memory.size * WIDTHS[memory.element] // WIDTHS[element]
+    return replace(memory, element=element, pointer=pointer, size=size)
 
 
 def store_pointers(w: Writer) -> None:
@@ -361,9 +362,10 @@ def _gathered(w: Writer, view_: View, extents: list[int], along: int, stores: bo
     return view_._replace(indices=tuple(indices), index_types=tuple(types))
 
 
-def load_view(w: Writer) -> Value:
-    memory = _source(w)
-    made = view(w, memory, w.shape(w.most, (1, 1, 2, 2, 2, 3, 4)), False)
+def load_view(w: Writer, memory: Memory | None = None, tile: Shape = ()) -> Value:
+    """A tile of some memory, of some shape if none is given."""
+    memory = memory or _source(w)
+    made = view(w, memory, tile or w.shape(w.most, (1, 1, 2, 2, 2, 3, 4)), False)
     t = tile_type(made.tile, memory.element)
     order = w.pick.choice(LOADS) if w.pick.chance(0.3) and memory.element != "i1" else "weak"
     hints = w.pick.choice(VIEW_HINTS).format(w.pick.choice((1, 2, 5, 10)))

@@ -18,11 +18,11 @@ INTEGER = (
     "divi {a}, {divisor} {sign}", "divi {a}, {divisor} signed rounding<negative_inf>",
     "divi {a}, {divisor} {sign} rounding<positive_inf>", "remi {a}, {divisor} {sign}",
     "addi {small}, {other} overflow<{promise}>", "muli {small}, {other} overflow<{promise}>",
-    "subi {small}, {other} overflow<no_signed_wrap>", "negi {small} overflow<no_signed_wrap>",
+    "subi {small}, {other} overflow<no_signed_wrap>", "subi {high}, {other} overflow<{promise}>", "negi {small} overflow<no_signed_wrap>",
     "shli {small}, {little} overflow<{promise}>",
 )  # fmt: skip
-"""`shift` is below the width, `divisor` positive; `small` and `other` have less than half of the bits, `little` is a
-shift of such numbers."""
+"""`shift` is below the width, `divisor` positive; `small` and `other` have less than half of the bits, `high` is greater
+than them, `little` a shift of such numbers."""
 TRUTH = ("addi {a}, {b}", "subi {a}, {b}", "muli {a}, {b}", "andi {a}, {b}", "ori {a}, {b}", "xori {a}, {b}",
          "maxi {a}, {b} {sign}", "mini {a}, {b} {sign}")  # fmt: skip
 FLOAT = (
@@ -62,6 +62,7 @@ def integer(w: Writer) -> Value:
         "divisor": lambda: _divisor(w, a),
         "small": lambda: w.below(a, half),
         "other": lambda: w.below(w.partner(a), half),
+        "high": lambda: _high(w, a, half),
         "little": lambda: w.below(w.partner(a), width // 2),
     }
     made = {key: make() for key, make in operands.items() if f"{{{key}}}" in template}
@@ -78,6 +79,21 @@ def _divisor(w: Writer, a: Value) -> Value:
         return w.constant(w.pick.choice((1, 2, 3, 7, 8, 10, 64, 100)), a.shape, a.element)
     few, one = w.below(w.partner(a), 64), w.constant(1, a.shape, a.element)
     return w.make(f"ori {few.name}, {one.name} : {a.type}", a.shape, a.element, few.is_exact)
+
+
+def _high(w: Writer, a: Value, half: int) -> Value:
+    small, one = w.below(a, half), w.constant(half, a.shape, a.element)
+    return w.make(f"ori {small.name}, {one.name} : {a.type}", a.shape, a.element, small.is_exact)
+
+
+def cut(w: Writer) -> Value:
+    """Numbers that the narrower type has, as the promise says."""
+    a = w.any(INTEGERS[1:])
+    element = INTEGERS[INTEGERS.index(a.element) - 1]
+    small = w.below(a, 1 << WIDTHS[element] - 1)
+    promise = w.pick.choice(("no_signed_wrap", "no_unsigned_wrap", "no_wrap"))
+    text = f"trunci {small.name} overflow<{promise}> : {small.type} -> {tile_type(a.shape, element)}"
+    return w.emit(text, a.shape, element, small.is_exact)
 
 
 def float_(w: Writer) -> Value:
@@ -477,7 +493,7 @@ def scaled_dot(w: Writer) -> Value:
 
 
 STATEMENTS: dict[Callable[[Writer], Value], int] = {
-    integer: 12, float_: 10, function: 2, compare: 2, select: 4, ramp: 2, table: 1, convert: 5, through: 3, bits: 3,
+    integer: 12, float_: 10, function: 2, compare: 2, select: 4, ramp: 2, table: 1, convert: 5, cut: 1, through: 3, bits: 3,
     move: 6, spread: 4, extract: 3, insert: 3, cat: 4, combine: 5, combine_pairs: 2, dot: 4,
 }  # fmt: skip
 """Weights."""

@@ -17,8 +17,8 @@ NARROW = ("f8E4M3FN", "f8E5M2", "tf32")
 """Floats without arithmetic of their own."""
 STORED = ("i1", *INTEGERS, *FLOATS, "f8E4M3FN", "f8E5M2")
 """Element types of memory."""
-WIDTHS = {"i1": 1, "i4": 4, "bf16": 16, "tf32": 32, "f8E4M3FN": 8, "f8E5M2": 8, "f8E8M0FNU": 8, "f4E2M1FN": 4,
-          **{f"i{width}": width for width in (8, 16, 32, 64)}, **{f"f{width}": width for width in (16, 32, 64)}}  # fmt: skip
+WIDTHS = {"i1": 1, "i4": 4, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f4E2M1FN": 4, "f8E8M0FNU": 8, "f8E4M3FN": 8,
+          "f8E5M2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64}  # fmt: skip
 RECENT = 9
 """Values of a scope that most operands come from."""
 Shape = tuple[int, ...]
@@ -155,7 +155,7 @@ class Writer:
     def shape(self, most: int = 0, ranks: Sequence[int] = (0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 5)) -> Shape:
         """Powers of two with many extents of one."""
         limit = min(most or self.most, self.most).bit_length() - 1
-        room, extents = self.pick.choice((limit, limit, limit - 1, limit // 2, 3)), []
+        room, extents = min(limit, self.pick.choice((limit, limit, limit - 1, limit // 2, 3))), []
         for _ in range(self.pick.choice(ranks)):
             bits = self.pick.choice((0, 1, 2, 3, 4, 5, 6, 7, 8))
             bits = min(bits, max(room, 0))
@@ -242,10 +242,11 @@ class Writer:
     def below(self, value: Value, limit: int) -> Value:
         """The value of an integer type, from 0 to a power of two."""
         most = self.constant(limit - 1, value.shape, value.element)
-        result = self.make(f"andi {value.name}, {most.name} : {value.type}", value.shape, value.element)
+        text = f"andi {value.name}, {most.name} : {value.type}"
+        result = self.make(text, value.shape, value.element, value.is_exact)
         if self.pick.chance(0.2):
             text = f"assume bounded<0, {limit - 1}>, {result.name} : {result.type}"
-            result = self.make(text, result.shape, result.element)
+            result = self.make(text, result.shape, result.element, value.is_exact)
         return result
 
     def integer(self, shape: Shape, element: str = "i32") -> Value:
@@ -269,10 +270,10 @@ class Writer:
         lowest = self.constant(1 << bits - 1, shape, "i8")
         text = f"subi {source.name}, {lowest.name} overflow<no_signed_wrap> : {source.type}"
         source = self.make(text, shape, "i8")
-        if element[0] == "i":
-            return source if element == "i8" else self.make(
-                f"exti {source.name} signed : {source.type} -> {tile_type(shape, element)}", shape, element)  # fmt: skip
-        return self.make(f"itof {source.name} signed : {source.type} -> {tile_type(shape, element)}", shape, element)
+        if element in ("i8", "i1"):
+            return self.converted(source, element)
+        word = "exti" if element[0] == "i" else "itof"
+        return self.make(f"{word} {source.name} signed : {source.type} -> {tile_type(shape, element)}", shape, element)
 
 
 _IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")

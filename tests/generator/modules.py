@@ -91,7 +91,7 @@ def _clause(hints: str) -> str:
 class _Builder:
     def __init__(self, pick: Choices) -> None:
         self.pick = pick
-        self.w = Writer(pick, pick.choice((256, 1024, 1024, 2048, 4096, 8192)))
+        self.w = Writer(pick, pick.choice((256, 1024, 1024, 2048, 4096, 4096, 8192, 16384)))
         self.grid = (pick.choice((1, 1, 2, 3)), pick.choice((1, 1, 1, 2)), 1)
         self.blocks = self.grid[0] * self.grid[1]
         self.arguments: list[Argument] = []
@@ -130,6 +130,7 @@ class _Builder:
 
     def prologue(self) -> None:
         w = self.w
+        w.line("%zero = constant <i32: 0> : tile<i32>")
         w.line("%block_x, %block_y, %block_z = get_tile_block_id : tile<i32>")
         w.line("%grid_x, %grid_y, %grid_z = get_num_tile_blocks : tile<i32>")
         w.line("%row = muli %block_y, %grid_x : tile<i32>")
@@ -155,7 +156,7 @@ class _Builder:
         module_tiles.ramp(w)
 
     def input(self) -> None:
-        element, size = self.pick.choice((*STORED, "i32", "f32", "f16")), 1 << self.pick.choice((6, 8, 10, 11, 12))
+        element, size = self.pick.choice((*STORED, "i32", "f32", "f16")), 1 << self.pick.choice((6, 8, 10, 11, 12, 15))
         is_own = self.pick.chance(0.5)
         count = size * (self.blocks if is_own else 1)
         pointer = self.array(element, count, numbers(self.pick, element, count))
