@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.generator.decisions import ROWS
 from tests.generator.forms import FORMS
 from tests.generator.judge import Verdict
-from tests.generator.options import MAPS, STRATEGIES, TARGETS, Weights, sm_number
+from tests.generator.options import MAPS, STRATEGIES, TARGETS, Weights
 from tileiras.stages.tileas import DECISIONS
 from tileiras.targets import sm
 

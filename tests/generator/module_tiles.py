@@ -18,11 +18,12 @@ INTEGER = (
     "divi {a}, {divisor} {sign}", "divi {a}, {divisor} signed rounding<negative_inf>",
     "divi {a}, {divisor} {sign} rounding<positive_inf>", "remi {a}, {divisor} {sign}",
     "addi {small}, {other} overflow<{promise}>", "muli {small}, {other} overflow<{promise}>",
-    "subi {small}, {other} overflow<no_signed_wrap>", "subi {high}, {other} overflow<{promise}>", "negi {small} overflow<no_signed_wrap>",
+    "subi {small}, {other} overflow<no_signed_wrap>", "subi {high}, {other} overflow<{promise}>",
+    "negi {small} overflow<no_signed_wrap>",
     "shli {small}, {little} overflow<{promise}>",
 )  # fmt: skip
-"""`shift` is below the width, `divisor` positive; `small` and `other` have less than half of the bits, `high` is greater
-than them, `little` a shift of such numbers."""
+"""`shift` is below the width, `divisor` positive; `small` and `other` have less than half of the bits, `high` is
+greater than them, `little` a shift of such numbers."""
 TRUTH = ("addi {a}, {b}", "subi {a}, {b}", "muli {a}, {b}", "andi {a}, {b}", "ori {a}, {b}", "xori {a}, {b}",
          "maxi {a}, {b} {sign}", "mini {a}, {b} {sign}")  # fmt: skip
 FLOAT = (
@@ -493,7 +494,7 @@ def scaled_dot(w: Writer) -> Value:
 
 
 STATEMENTS: dict[Callable[[Writer], Value], int] = {
-    integer: 12, float_: 10, function: 2, compare: 2, select: 4, ramp: 2, table: 1, convert: 5, cut: 1, through: 3, bits: 3,
-    move: 6, spread: 4, extract: 3, insert: 3, cat: 4, combine: 5, combine_pairs: 2, dot: 4,
+    integer: 12, float_: 10, function: 2, compare: 2, select: 4, ramp: 2, table: 1, convert: 5, cut: 1, through: 3,
+    bits: 3, move: 6, spread: 4, extract: 3, insert: 3, cat: 4, combine: 5, combine_pairs: 2, dot: 4,
 }  # fmt: skip
 """Weights."""

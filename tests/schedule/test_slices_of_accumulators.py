@@ -38,8 +38,9 @@ def _view(name: str, shape: tuple[int, int], element: str) -> tuple[str, str]:
     rows, columns = shape
     tensor = f"tensor_view<{rows}x{columns}x{element}, strides=[{columns},1]>"
     view = f"partition_view<tile=({rows}x{columns}), {tensor}>"
-    return (f"%{name}_t = make_tensor_view %{name}_p, shape = [{rows}, {columns}], strides = [{columns}, 1] : {tensor}\n"
-            f"%{name}_v = make_partition_view %{name}_t : {view}\n"), view  # fmt: skip
+    sizes = f"shape = [{rows}, {columns}], strides = [{columns}, 1]"
+    made = f"%{name}_t = make_tensor_view %{name}_p, {sizes} : {tensor}\n"
+    return f"{made}%{name}_v = make_partition_view %{name}_t : {view}\n", view
 
 
 def _text(shape: tuple[int, int], cuts: list[Cut]) -> str:
@@ -56,7 +57,8 @@ def _text(shape: tuple[int, int], cuts: list[Cut]) -> str:
         part = _tile(cut.shape, "f32")
         lines.append(f"%i{number} = constant <i32: {cut.at[0]}> : tile<i32>\n"
                      f"%j{number} = constant <i32: {cut.at[1]}> : tile<i32>\n"
-                     f"%part{number + 1} = extract %part{number}[%i{number}, %j{number}] : {whole} -> {part}\n")  # fmt: skip
+                     f"%part{number + 1} = extract %part{number}[%i{number}, %j{number}]"
+                     f" : {whole} -> {part}\n")  # fmt: skip
         whole = part
     made, view = _view("r", cuts[-1].shape, "f32")
     lines.append(f"{made}%k = store_view_tko weak %part{len(cuts)}, %r_v[%zero, %zero]"
