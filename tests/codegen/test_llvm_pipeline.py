@@ -236,3 +236,22 @@ def test_a_helper_killed_between_kernels_is_replaced(program):
     words = [sys.executable, "-c", KILLED, program, "examples/saxpy.mlir"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "conversion",
+    [
+        "%r = sitofp i1 %c to bfloat",
+        "%w = sitofp i1 %c to float\n%r = fptrunc float %w to bfloat",
+        "%v = insertelement <2 x i1> poison, i1 %c, i32 0\n%w = insertelement <2 x i1> %v, i1 %d, i32 1\n"
+        "%f = sitofp <2 x i1> %w to <2 x bfloat>\n%r = extractelement <2 x bfloat> %f, i32 %i",
+    ],
+)
+def test_a_signed_bit_is_minus_one_in_bf16(conversion):
+    ir = MODULE_HEADER + (
+        "define ptx_kernel void @k(ptr addrspace(1) %p, i64 %n, i32 %i) {\n"
+        "%c = trunc i64 %n to i1\n%m = lshr i64 %n, 7\n%d = trunc i64 %m to i1\n"
+        f"{conversion}\nstore bfloat %r, ptr addrspace(1) %p\nret void\n}}\n"
+    )
+    ptx = llvm_pipeline.compile_to_ptx(ir, processor("sm_90")).text
+    assert "0xBF80, 0x0000" in ptx and "cvt.rn.bf16" not in ptx

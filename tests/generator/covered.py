@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.generator.decisions import ROWS
 from tests.generator.forms import FORMS
 from tests.generator.judge import Verdict
-from tests.generator.options import MAPS, STRATEGIES, TARGETS, Weights, sm_number
+from tests.generator.options import MAPS, STRATEGIES, TARGETS, Weights
 from tileiras.stages.tileas import DECISIONS
 from tileiras.targets import sm
 
@@ -128,11 +128,6 @@ def _feature(pair: Pair) -> str:
     return f"{pair.value} has no {' or '.join(features)}"
 
 
-def _types(pair: Pair) -> str:
-    is_older = pair.axis == "target" and sm_number(pair.value) < 100
-    return "the target refuses the types of block scales" if is_older and "scaled" in pair.decision else ""
-
-
 def _maps(pair: Pair) -> str:
     kinds = _NEEDS_MAPS.get(pair.decision)
     is_other = pair.axis == "maps" and kinds is not None and pair.value not in kinds
@@ -160,7 +155,7 @@ def _schedules(pair: Pair) -> str:
     return "omitted where loads must not run ahead" if is_omitted else ""
 
 
-IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _types, _maps, _boxes, _agents, _rules)
+IMPOSSIBLE: tuple[Callable[[Pair], str], ...] = (_schedules, _feature, _maps, _boxes, _agents, _rules)
 
 
 def reason(pair: Pair) -> str:

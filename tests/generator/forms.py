@@ -13,6 +13,7 @@ from tests.generator import (
     dequantised,
     functions,
     lookups,
+    modules,
     products,
     programs,
     rows,
@@ -24,7 +25,7 @@ from tests.generator import (
 from tests.generator.choices import Choices
 from tests.generator.kernel import Generated
 
-FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
+FORMS: dict[str, tuple[int, Callable[[Choices], Generated | modules.Module]]] = {
     "product": (10, products.product),
     "large": (4, products.large_product),
     "one step": (1, products.product_in_one_step),
@@ -64,5 +65,6 @@ FORMS: dict[str, tuple[int, Callable[[Choices], Generated]]] = {
     "rotated": (1, functions.rotated),
     "constant": (1, products.product_with_constants),
     "program": (8, programs.program),
+    "module": (8, modules.module),
 }
 """Weight and generator of each form."""

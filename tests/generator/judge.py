@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import time
@@ -13,12 +14,22 @@ from tests.generator.choices import Choices, Draw
 from tests.generator.decisions import Watch
 from tests.generator.forms import FORMS
 from tests.generator.kernel import Generated
+from tests.generator.modules import Module
 from tests.generator.options import TARGETS, Build, Weights, build, sm_number
 from tileiras.api import checked_options, compile_with
+from tileiras.check.coverage import Coverage
+from tileiras.check.facts import facts
+from tileiras.check.fitting import Fitted, Plan
+from tileiras.check.judging import Image, hold, sums_narrowly
+from tileiras.check.judging import interpreted as run_with_bounds
+from tileiras.check.verdict import RIGHT, WRONG
 from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import CompileError, Severity
+from tileiras.ir import Operation
 from tileiras.sim import emulate, interpret
 from tileiras.sim.errors import SimulationError
+from tileiras.sim.interpreter.machine import InterpreterError
+from tileiras.stages.units import entries_of
 
 _TOO_LARGE = re.compile(r"needs \d+ bytes of shared memory")
 """A refusal for want of memory: the drawn tiles are larger than the target's SM."""
@@ -32,7 +43,7 @@ FINE = ("right", "too large")
 class Verdict(NamedTuple):
     """`status`: right; wrong: a result differs; fault: the emulator refuses the code; refused: the compiler or ptxas
     does; too large: the target has too little shared memory; internal: an exception; slow; interpreter: the interpreter
-    differs from NumPy, and the code does not.
+    differs from NumPy, and the code does not; program: a generated module is not well defined.
 
     `decisions` are the rows of TileAS that changed the module.
     """
@@ -68,7 +79,7 @@ class Case(NamedTuple):
 
     number: int
     family: str
-    kernel: Generated
+    kernel: Generated | Module
     build: Build
     draws: tuple[Draw, ...]
     """Those of the kernel; the first is that of the family."""
@@ -87,6 +98,7 @@ def draw(
     draws = tuple(pick.draws)
     able = tuple(name for name in targets if sm_number(name) >= kernel.needs)
     given = build(pick, able or ("sm_120",), weights, kernel.warps)
+    given.options.update(kernel.options)
     return Case(number, family, kernel, given, draws, number)
 
 
@@ -137,6 +149,9 @@ def compiled(source: Any, given: Build, watch: Watch | None = None) -> tileiras.
 
 
 def _judged(case: Case, watch: Watch) -> tuple[str, str]:
+    if isinstance(case.kernel, Module):
+        module = tileiras.parse(case.kernel.source(case.build.decorator, case.build.entries))
+        return held(module, case.kernel.grid, case.kernel.memory_slots(), case.build, case.seed, watch)
     artifact = compiled(case.kernel.source(case.build.decorator, case.build.entries), case.build, watch)
     if isinstance(artifact, tuple):
         return artifact
@@ -156,7 +171,36 @@ def _judged(case: Case, watch: Watch) -> tuple[str, str]:
     return "right", ""
 
 
-def interpreted(kernel: Generated, decorator: str = "") -> str:
+def held(
+    module: Operation, grid: tuple[int, int, int], arguments: Sequence[Any], given: Build, seed: int | None,
+    watch: Watch | None = None,
+) -> tuple[str, str]:  # fmt: skip
+    """Status and detail of the first entry of a module on a launch, by the interpreter's bounds."""
+    artifact = compiled(module, given, watch)
+    if isinstance(artifact, tuple):
+        return artifact
+    entry = entries_of(module)[0]
+    launch = Fitted(grid, list(arguments), Plan({}, "given"))
+    narrow = sums_narrowly(given.gpu_name)
+    again = functools.partial(
+        run_with_bounds, module, "kernel", launch, Coverage(entry), given.options, narrow_f8=narrow
+    )
+    metadata = next(each for each in artifact.kernels if each.name == "kernel").metadata
+    try:
+        judged = hold(facts(entry), Image(artifact.text, "kernel", metadata), launch, 0, (seed,), again(), again)
+    except InterpreterError as error:
+        return "program", error.diagnostic.message
+    except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
+        return "internal", f"{type(error).__name__}: {error}"
+    if judged.status == RIGHT:
+        return "right", ""
+    finding = judged.findings[-1]
+    if judged.status != WRONG:
+        return ("program" if finding.kind == "program" else judged.status), finding.message
+    return ("wrong" if finding.kind == "value" else "fault"), finding.message
+
+
+def interpreted(kernel: Generated | Module, decorator: str = "") -> str:
     """A sentence about the first result in which the interpreter differs from NumPy, or nothing.
 
     Tells a mistake of the generator from one of the compiler.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,6 +96,8 @@ class Generated:
     """A function that the kernel calls."""
     warps: tuple[int, ...] = ()
     """Numbers of warps of which a build has one; empty for those of any kernel."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that each build has."""
 
     def text(self, hints: str = "", entries: int = 1) -> str:
         """The file that exports the kernel under several names; `hints` are the decorator's arguments."""

@@ -7,7 +7,6 @@ module of the last case.
 
 from __future__ import annotations
 
-import functools
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -18,19 +17,14 @@ from typing import Any
 import numpy as np
 
 import tileiras
-from tests.generator.judge import FINE, Case, Verdict, compiled, draw, judge, limited
+from tests.generator.judge import FINE, Case, Verdict, draw, held, judge, limited
+from tests.generator.modules import Module
 from tests.generator.options import TARGETS, Build, Weights, sm_number
 from tests.generator.reduction import reduced
 from tileiras.check.checker import SEEDS
-from tileiras.check.coverage import Coverage
-from tileiras.check.facts import facts
-from tileiras.check.fitting import Fitted, Plan
-from tileiras.check.judging import Image, hold, interpreted
 from tileiras.check.verdict import WRONG
 from tileiras.diagnostics import CompileError
 from tileiras.ir import Operation
-from tileiras.sim.interpreter.machine import InterpreterError
-from tileiras.stages.units import entries_of
 
 BUDGET = 300.0
 """Seconds for one case; each of the three parts may take the rest that the ones before leave."""
@@ -92,7 +86,9 @@ def shrunk(
         return Shrunk(case, verdict, None)
     search = _Cases(forms, targets, weights, judged, case, verdict, time.monotonic() + seconds)
     search.smaller_build()
-    search.smaller_draws()
+    if not isinstance(case.kernel, Module):
+        # Fewer draws change all that follow them; the operations of a module go one by one.
+        search.smaller_draws()
     return _smaller_module(search.case, search.verdict, search.deadline)
 
 
@@ -185,28 +181,9 @@ class _Oracle:
     seed: int | None = None
 
     def way(self, module: Operation, arguments: Sequence[Any]) -> tuple[str, str]:
-        status, detail = limited(lambda: self._judged(module, arguments))
+        case = self.case
+        status, detail = limited(lambda: held(module, case.kernel.grid, arguments, case.build, self.seed))
         return Verdict(0, "", str(self.case.build), status, detail, 0.0).way
-
-    def _judged(self, module: Operation, arguments: Sequence[Any]) -> tuple[str, str]:
-        artifact = compiled(module, self.case.build)
-        if isinstance(artifact, tuple):
-            return artifact
-        entry = entries_of(module)[0]
-        launch = Fitted(self.case.kernel.grid, list(arguments), Plan({}, "given"))
-        options = self.case.build.options
-        again = functools.partial(interpreted, module, "kernel", launch, Coverage(entry), options)
-        image = Image(artifact.text, "kernel", artifact.kernels[0].metadata)
-        try:
-            judged = hold(facts(entry), image, launch, 0, (self.seed,), again(), again)
-        except InterpreterError as error:
-            return "program", error.diagnostic.message
-        except Exception as error:  # noqa: BLE001  An unexpected exception is a finding.
-            return "internal", f"{type(error).__name__}: {error}"
-        if judged.status != WRONG:
-            return judged.status, ""
-        finding = judged.findings[-1]
-        return ("wrong", "") if finding.kind == "value" else ("fault", finding.message)
 
 
 def _needs_launch(case: Case, module: Operation, verdict: Verdict) -> bool:

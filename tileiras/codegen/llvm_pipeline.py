@@ -247,11 +247,37 @@ def _compile(
         # other one's, which is empty.  Passes keep their tables, up to 70 KB for a small function.
         NewPassManager._dispose(passes)
         passes.detach()
+    if "sitofp" in ir and "bfloat" in ir:
+        module = _with_signed_bits(module, context)
     lap("optimize")
     text = _calls_from_zero(machine.emit_assembly(module))
     lap("emit")
     module.close()
     return text, phases
+
+
+_SIGNED_BIT = re.compile(r"= sitofp (<\d+ x i1>|i1) (\S+) to (<\d+ x bfloat>|bfloat)")
+
+
+def _with_signed_bits(module: Any, context: Any) -> Any:
+    """The module with conversions of signed i1 to bf16 as selections.
+
+    LLVM's pattern for them on sm_90 and newer selects 1 where the integer is -1 (`selp.b32 1, 0` before
+    `cvt.rn.bf16.s32`); those of the other formats select -1.  The optimisations merge other conversions into this one,
+    such as i1 to f32 to bf16, so that it is avoided behind them.
+    """
+    import llvmlite.binding as llvm
+
+    def selection(match: re.Match[str]) -> str:
+        condition, value, result = match.groups()
+        minus = "splat (bfloat 0xRBF80)" if result.startswith("<") else "0xRBF80"
+        return f"= select {condition} {value}, {result} {minus}, {result} zeroinitializer"
+
+    text, count = _SIGNED_BIT.subn(selection, str(module))
+    if not count:
+        return module
+    module.close()
+    return llvm.parse_assembly(text, context=context)
 
 
 def _calls_from_zero(ptx: str) -> str:

@@ -132,6 +132,18 @@ def test_flush_keeps_the_sign():
     assert np.signbit(flushed).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("mode", ["nearest_even", "nearest_away", "zero", "negative_inf", "positive_inf"])
+def test_conversions_keep_the_sign_of_zero(mode):
+    zeros = round_to(np.array([-0.0, 0.0, -1e-60, 1e-60]), "tf32", mode)
+    assert np.signbit(zeros).tolist() == [True, False, True, False]
+
+
+def test_halves_round_away_from_zero():
+    values = np.array([1.5, 2.5, -2.5, -1.25, 3.0]) * 2.0**-11 + np.array([1, 1, -1, -1, 1])
+    steps = (round_to(values, "tf32", "nearest_away").astype(np.float64) - np.sign(values)) * 2.0**10
+    assert steps.tolist() == [1.0, 1.0, -1.0, -1.0, 2.0]
+
+
 def test_directed_rounding_of_f64_in_any_memory_order():
     values = np.full((3, 2), 2.0)
     down = compute("sqrt", [values], "f64", "negative_inf")

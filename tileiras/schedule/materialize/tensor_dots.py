@@ -315,7 +315,7 @@ class _Rewriting:
         if isinstance(tile, BlockArgument):
             self._load_argument(tile, buffer, users)
             return
-        slices: list[Any] = [user for user in users if isinstance(user, tileas.ExtractSliceOp)]
+        slices = [user for user in users if _is_slice(user, buffer)]
         loop: Any = tile.defining_op
         runs = None
         place: int = tile.index  # type: ignore[attr-defined]
@@ -325,11 +325,8 @@ class _Rewriting:
         if len(slices) < len(users):
             loaded = _loaded(buffer, tile.type, runs, builder)
             tile.replace_uses_in(loaded, [user for user in users if user not in slices])
-        places = {op: number for number, op in enumerate(builder.block.operations)}
-        around = [builder.block.find_ancestor_op(part) for part in slices]
-        last = max(around, key=lambda op: places[op], default=None)
-        for part in slices:
-            _load_slice(part, buffer, runs)
+        loads = [builder.block.find_ancestor_op(load) for part in slices for load in _load_slice(part, buffer, runs)]
+        last = max(loads, key=list(builder.block.operations).index, default=None)
         end = builder if last is None else Builder.after(last)
         end.insert(tileas.TensorDeallocOp(buffer))
 
@@ -438,21 +435,40 @@ def _counts_by_one(loop: Operation | None) -> bool:
     return isinstance(loop, scf.ForOp) and constant_integer(loop.step) == 1
 
 
-def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> None:
-    """A slice of a tile comes from its part of the buffer."""
+def _load_slice(part: tileas.ExtractSliceOp, buffer: Value, runs: Value | None) -> list[Any]:
+    """A slice of a tile comes from its part of the buffer; gives the operations that load it, or slices of it."""
     builder = Builder.before(part)
-    whole = buffer.type.tile
-    columns = log2_exact(part.result.type.num_elements * buffer.type.columns // whole.num_elements)
-    encoding = whole.encoding
-    layout = tileas.TensorLayoutAttr(encoding.lane, encoding.column[:columns])
+    whole, layout = buffer.type.tile, _first_columns(part, buffer)
     type = tileas.TensorBufferType(TensorType(part.result.type.shape, whole.element_type, layout))
     slice = builder.insert(tileas.TensorSliceOp(buffer, list(part.coords), result=type)).results[0]
-    inner: list[Any] = [user for user in part.result.users if isinstance(user, tileas.ExtractSliceOp)]
-    for each in inner:
-        _load_slice(each, slice, runs)
+    inner = [user for user in part.result.users if _is_slice(user, slice)]
+    loads = [load for each in inner for load in _load_slice(each, slice, runs)]
     if part.result.has_uses:
-        part.result.replace_all_uses_with(_loaded(slice, part.result.type, runs, builder))
+        loaded = _loaded(slice, part.result.type, runs, builder)
+        part.result.replace_all_uses_with(loaded)
+        loads.append(loaded.defining_op)
     part.erase()
+    return loads
+
+
+def _first_columns(part: tileas.ExtractSliceOp, buffer: Value) -> tileas.TensorLayoutAttr:
+    """The layout of the first columns of a buffer, as many as hold the elements of a part."""
+    whole = buffer.type.tile
+    columns = part.result.type.num_elements * buffer.type.columns // whole.num_elements
+    return tileas.TensorLayoutAttr(whole.encoding.lane, whole.encoding.column[: log2_exact(max(columns, 1))])
+
+
+def _is_slice(user: Any, buffer: Value) -> bool:
+    """Whether an operation takes a part of the tile in a buffer that lies in neighbouring columns of all its lanes.
+
+    Parts along lanes, which programs cut, come from the loaded tile.
+    """
+    if not isinstance(user, tileas.ExtractSliceOp):
+        return False
+    layout, shape = _first_columns(user, buffer), user.result.type.shape
+    bases = [basis for basis in (*layout.lane, *layout.column) if any(basis)]
+    is_inside = all(at < n for basis in bases for at, n in zip(basis, shape))
+    return is_inside and 1 << len(bases) == user.result.type.num_elements
 
 
 def _frees_by_itself(dot: Any, loop: scf.ForOp) -> bool:

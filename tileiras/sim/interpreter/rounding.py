@@ -39,7 +39,7 @@ class _Formats(dict):
 
 def _nearest_away(values: np.ndarray) -> np.ndarray:
     whole = np.trunc(values)
-    return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0.0)
+    return np.copysign(np.abs(whole) + (np.abs(values - whole) >= 0.5), values)
 
 
 _CONVERSIONS = {**INTEGRAL, "nearest_away": _nearest_away}
