@@ -10,7 +10,7 @@ from tests.agents.running import SPECIALIZED, Judge, sites, survives
 from tests.kernels.reasons import stated
 
 SEEDS = (None, 0, 1)
-EVERYWHERE = ".multicast::cluster"
+EVERYWHERE = "::bytes.multicast::cluster"
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import parse_module
 
 SEEDS = (None, 0, 1)
-EVERYWHERE = ".multicast::cluster"
+EVERYWHERE = "::bytes.multicast::cluster"
 AROUND = ("for %again in (%zero to %steps, step %one) : tile<i32> {", "continue\n}")
 
 
