@@ -401,6 +401,15 @@ class Clocks(Knowledge):
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
             vector.shorten()
 
+    def block_knows(self, block: int, other: int, clock: int) -> bool:
+        """Whether a thread of a block has seen another block's thread ``other`` at ``clock``, if only by arrivals."""
+        warps = range(block * self.per_block, (block + 1) * self.per_block)
+        threads = {warp << 5 for warp in warps} | {thread for warp in warps for thread in self.lanes.get(warp, ())}
+        threads |= {thread for thread, _ in self.freed if thread >> 5 in warps}
+        with self.copying(self.block_of(other >> 5)):
+            each = np.array(sorted(threads))
+            return not self.unordered(each, np.full(each.size, other), np.full(each.size, clock)).all()
+
     def complete(self, thread: int, block: int, key: int, knowledge: Vector | None = None) -> None:
         """An asynchronous copy of ``thread`` completes on the mbarrier of ``block`` at ``key``; ``knowledge`` is its
         thread's knowledge at issue, which is released with it."""
