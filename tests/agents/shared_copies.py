@@ -31,7 +31,8 @@ def superfluous(code: str, judge: Judge) -> list[str]:
     result = sites(code)
     barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)
     result.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
-    result.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
-    result.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
+    if "acq_rel" in code:  # CTAs may fill stages alone
+        result.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
+        result.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
     assert sum("shared::cluster.b64" in line for line, _ in result) == 2
     return [line for line, broken in result if survives(broken, judge, SEEDS)]
