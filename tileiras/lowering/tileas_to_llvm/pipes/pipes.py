@@ -222,13 +222,12 @@ def _by_warps(
             first = emit.and_(emit.register("cluster.ctarank"), ~1)
             emit.insert(THREAD["mbarrier.arrive.cluster"](mbarrier, emit.value(first)))
         else:
-            _arrive(mbarrier, lowering)
-            _arrive_at_others(mbarrier, ctas, lowering)
+            _arrive_at_all(mbarrier, ctas, lowering)
 
 
-def _arrive_at_others(mbarrier: Value, ctas: int, lowering: FunctionLowering) -> None:
-    """Arrive at the mbarrier of an empty stage in the other CTAs that fill it, a power of two of them, if there is a
-    cluster.
+def _arrive_at_all(mbarrier: Value, ctas: int, lowering: FunctionLowering) -> None:
+    """Arrive at the mbarrier of an empty stage in all CTAs that fill it, a power of two of them, or in the own one if
+    there is no cluster.
 
     No data is handed over: the CTA whose copy overwrites the stage reads nothing that this one has written. The reads
     are complete (`wgmma.wait_group`; values of loads, behind `fence.proxy.async`) before the arrival, a release at the
@@ -237,6 +236,7 @@ def _arrive_at_others(mbarrier: Value, ctas: int, lowering: FunctionLowering) ->
     compiler too.  A release at the scope of the cluster is a `MEMBAR` of the whole GPU in ptxas 13.5's machine code, and
     an acquire there empties L1.
     """
+    _arrive(mbarrier, lowering)
     if ctas == 1:
         return
     emit = lowering.emit
@@ -304,8 +304,8 @@ def _wait_for_cluster(
     """Wait, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
 
     Consumers do not know which rounds the CTAs fill together, nor which the others have: they release the stages that
-    they have read to their producer, whose fence passes that on to the other CTAs.  No CTA ends before the others have
-    arrived at its mbarriers, since it waits for them in each round.
+    they have read to their producer, which passes that on to the other CTAs.  No CTA ends before the others have arrived
+    at its mbarriers, since it waits for them in each round that they fill together.
 
     In a round that a CTA fills alone it arrives at its own mbarrier on behalf of all, without a wait, so that the
     mbarrier is in the phase of the round: arrivals of the next round that is filled together may come earlier, and only
@@ -315,10 +315,8 @@ def _wait_for_cluster(
     with elected(lowering, copies_for_others(lowering)):
         free = pipe.free(stage, lowering)
         with elected(lowering, together):
-            _fence_cluster(lowering)
-            for cta in range(pipe.op.num_ctas):
-                emit.insert(THREAD["mbarrier.arrive.cluster"](free, emit.integer(cta)))
-            wait_for_phase(free, parity, lowering, of_cluster=True)
+            _arrive_at_all(free, pipe.op.num_ctas, lowering)
+            wait_for_phase(free, parity, lowering)
         if together is not None and not pipe.is_filled_alike:
             with elected(lowering, emit.value(emit.xor(together, emit.integer(1, i1), i1))):
                 for _ in range(pipe.op.num_ctas):
@@ -406,8 +404,7 @@ def release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: Integer
                 return
             emit.insert(THREAD["tma.create_group"]())
             emit.insert(THREAD["tma.wait_group"](numGroups=IntegerAttr(0, i32), read=UnitAttr()))
-            _arrive(mbarrier, lowering)
-            _arrive_at_others(mbarrier, ctas, lowering)
+            _arrive_at_all(mbarrier, ctas, lowering)
         return
     _fence("before release", pipe, lowering)
     if pipe.protocol.is_in_tensor_memory:
