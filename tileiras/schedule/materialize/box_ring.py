@@ -54,7 +54,7 @@ class BoxRing:
         self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind, ctas_of(staged))
         self._protocol = PIPE_PROTOCOLS[BOXES, kind]
         self.is_freed_by_all = ctas_of(staged) > 1
-        """Whether each release is signalled to all CTAs of the cluster, none of which may exit before it has come."""
+        """Whether each release arrives in all CTAs of the cluster; they may not exit before."""
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
         """The iterator at the stage that is filled next."""

@@ -7,8 +7,8 @@ import pytest
 from tileiras.sim import EmulationError, emulate
 
 SEEDS = [None, 0, 1]
-# Thread 0 of rank 1, and of rank TARGET, reads its cell; rank 1 arrives at the barrier of rank 0, which then acts on the
-# cell of rank TARGET.
+# Thread 0 of rank 1, and of rank TARGET, reads its cell; rank 1 arrives at the barrier of rank 0, which then acts on
+# the cell of rank TARGET.
 FREED = """
     .shared .align 16 .b8 cell[16]; .shared .align 8 .b8 bars[16];
     mov.u32 %r1, %tid.x; mov.u32 %r2, cell; mov.u32 %r3, bars; mov.u32 %r4, %cluster_ctarank; mov.u32 %r5, 7;

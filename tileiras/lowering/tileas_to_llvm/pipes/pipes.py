@@ -233,8 +233,8 @@ def _arrive_at_all(mbarrier: Value, ctas: int, lowering: FunctionLowering) -> No
     are complete (`wgmma.wait_group`; values of loads, behind `fence.proxy.async`) before the arrival, a release at the
     scope of this CTA, in whose memory they are; the copy is issued after the wait that has observed it.  CUTLASS
     arrives in this way (`ClusterBarrier::arrive(cta_id)` of `PipelineTmaAsync::consumer_release`), the reference
-    compiler too.  A release at the scope of the cluster is a `MEMBAR` of the whole GPU in ptxas 13.5's machine code, and
-    an acquire there empties L1.
+    compiler too.  A release at the scope of the cluster is a `MEMBAR` of the whole GPU in ptxas 13.5's machine code,
+    and an acquire there invalidates L1.
     """
     _arrive(mbarrier, lowering)
     if ctas == 1:
@@ -265,8 +265,8 @@ def acquire(
     pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
     together: Value | None = None,
 ) -> Value:  # fmt: skip
-    """Wait until the stage of an iterator is empty, where CTAs may fill stages alone in all of them if `together` holds,
-    and return it."""
+    """Wait until the stage of an iterator is empty, where CTAs may fill stages alone in all of them if `together`
+    holds, and return it."""
     emit = lowering.emit
     stage = _stage(iterator, lowering)
     # The first round finds the phase before the first one complete.
@@ -304,8 +304,8 @@ def _wait_for_cluster(
     """Wait, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
 
     Consumers do not know which rounds the CTAs fill together, nor which the others have: they release the stages that
-    they have read to their producer, which passes that on to the other CTAs.  No CTA ends before the others have arrived
-    at its mbarriers, since it waits for them in each round that they fill together.
+    they have read to their producer, which passes that on to the other CTAs.  No CTA ends before the others have
+    arrived at its mbarriers, since it waits for them in each round that they fill together.
 
     In a round that a CTA fills alone it arrives at its own mbarrier on behalf of all, without a wait, so that the
     mbarrier is in the phase of the round: arrivals of the next round that is filled together may come earlier, and only
