@@ -89,6 +89,20 @@ def test_the_model_finds_rings_of_two_ctas_right(plan):
     verify(compiled(kernels.matmul(), emit="tileas", plan=plan).text)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_a_ring_whose_iterations_overlap(steps):
+    """Threads compute A, and use each result; the release of a stage is conditional on another fill of it."""
+    text = kernels.matmul(hints=" optimization_hints = <sm_90 = {allow_tma = false}>")
+    a, sums = "tile<128x32xf16>", "tile<128x64xf32>"
+    text = text.replace("%next = mmaf %a,", f"%same = maxf %a, %a : {a}\n      %next = mmaf %same,")
+    text = text.replace("continue %next", f"%used = addf %next, %none : {sums}\n      continue %used")
+    verify(compiled(text, emit="tileas", plan="overlapping").text)
+    artifact = compiled(text, plan="overlapping")
+    assert EVERYWHERE in artifact.text
+    for seed in SEEDS[:2]:
+        Arrays(128, 64, 288).launch(artifact.text, artifact.kernels[0].metadata, seed, steps)
+
+
 def test_two_rings_one_behind_the_other():
     artifact = compiled(kernels.twice(), plan="ring")
     assert EVERYWHERE in artifact.text
