@@ -173,8 +173,8 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
                 raise VerifyError(f"has {stages} stages in a buffer of {buffer.type.stages}")
             if buffer.type.is_of_registers:
                 raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
-        if self.ctas is not None and (self.num_ctas < 2 or self.kinds[0] != "bulk_load"):
-            raise VerifyError("expects two CTAs or more, and bulk copies, where CTAs fill each other's stages")
+        if self.ctas is not None and (self.num_ctas not in (2, 4, 8, 16) or self.kinds[0] != "bulk_load"):
+            raise VerifyError("expects 2, 4, 8 or 16 CTAs, and bulk copies, where CTAs fill each other's stages")
         if self.ctas is not None and self.kinds[1] == "tcgen05_pair":
             raise VerifyError("has stages that a pair of CTAs multiplies, which no other CTA fills")
         if self.alone is not None and self.ctas is None:
