@@ -220,7 +220,8 @@ def synchronise(
 
 
 class FarArrival(NamedTuple):
-    """The last arrival of a thread at a barrier of another block, at the clock of its warp."""
+    """The last arrival of a thread at a barrier of another block, or the fence before it if it is relaxed, at the clock
+    of its warp."""
 
     group: WarpGroup
     item: Instruction
@@ -240,17 +241,21 @@ def check_arrivals_seen(batch: Batch, ended: np.ndarray) -> None:
             arrival.group.fault(text, arrival.item, arrival.thread)
 
 
-def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
-    """Remember who arrives at barriers, for the report of a deadlock and for the end of other blocks."""
+def note_arrivals(
+    group: WarpGroup, item: Instruction, elements: list[int], threads: list[int], order: Order | None = None
+) -> None:  # fmt: skip
+    """Remember who arrives at barriers, for the report of a deadlock, and with an ``order`` for the end of other
+    blocks."""
     batch, races = group.batch, group.launch.races
-    for element, thread in zip(elements, threads) if races is not None else ():
+    for element, thread in zip(elements, threads) if races is not None and order is not None else ():
         block = element * 8 // batch.shared_stride
         if block != group.cta[thread]:
             if batch.live_threads[block] == 0 and "ended-block" not in group.launch.waived:
                 group.fault(f"an arrival at a barrier of block {block_id(batch, block)}, which has ended", item, thread)
             number = int(group.numbers[thread])
-            clock = int(races.clocks.own[(number >> 5) - races.clocks.first])
-            batch.far_arrivals[block, number] = FarArrival(group, item, thread, clock)
+            clock = races.clocks.released(number, order)
+            if clock is not None:
+                batch.far_arrivals[block, number] = FarArrival(group, item, thread, clock)
     numbers, ctas = group.thread[threads] // 32, group.cta[threads]
     result: dict[int, set[tuple[int, int]]] = {}
     for element, cta, warp in zip(elements, ctas.tolist(), numbers.tolist()):

@@ -401,6 +401,14 @@ class Clocks(Knowledge):
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
             vector.shorten()
 
+    def released(self, thread: int, order: Order) -> int | None:
+        """The clock that a thread releases by a write at present, if it is of this order; None without a release."""
+        warp = thread >> 5
+        if order.releases:
+            return int(self.own[warp - self.first])
+        fence = self.fences.get(warp)
+        return fence.clock if fence is not None and fence.lanes >> (thread & 31) & 1 else None
+
     def block_knows(self, block: int, other: int, clock: int) -> bool:
         """Whether a thread of a block has seen another block's thread ``other`` at ``clock``, if only by arrivals."""
         warps = range(block * self.per_block, (block + 1) * self.per_block)
