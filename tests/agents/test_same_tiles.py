@@ -201,7 +201,7 @@ WRONG = {
         lambda text: re.sub(r"( = nv_tileas\.is_same_tile[^\n]*) round %\w+ : i32", r"\1", text),
         "some of them come to it more often"),
     "a pipe whose CTAs fill no stage alone": (
-        _without(r"(create_pipeline [^\n]*\{)alone, ", r"\1"), "has a condition, on a pipe whose CTAs fill no stage alone"),
+        _without(r"(create_pipeline [^\n]*\{)alone, ", r"\1"), "on a pipe whose CTAs fill no stage alone"),
     "a copy to all into a stage that was acquired for one": (
         _without(r"(async\.tma_load [^\n]*) if %\w+", r"\1"), "a tile that is not the same for all"),
     "other numbers than the tile's": (
