@@ -10,7 +10,7 @@ from tests.agents.running import SPECIALIZED, Judge, sites, survives
 from tests.kernels.reasons import stated
 
 SEEDS = (None, 0, 1)
-EVERYWHERE = ".multicast::cluster"
+EVERYWHERE = "::bytes.multicast::cluster"
 
 
 @functools.cache
@@ -25,13 +25,12 @@ def may_share(artifact: tileiras.Artifact) -> bool:
     return bool(stated(artifact.diagnostics, "kernel.blocks-share"))
 
 
-def superfluous(code: str, judge: Judge) -> list[str]:
-    """Passages that order tile blocks and their agents, and that can be deleted without a wrong result."""
+def superfluous(code: str, judge: Judge, remote: int) -> list[str]:
+    """Passages that order tile blocks and their agents, `remote` of them arrivals at another one, and that can be
+    deleted without a wrong result."""
     assert survives(code, judge, SEEDS)
     result = sites(code)
     barrier = re.search(r"barrier\.cluster\.arrive[\w.]*;\s*barrier\.cluster\.wait[\w.]*;", code)
     result.append((barrier[0], code[: barrier.start()] + code[barrier.end() :]))
-    result.append(("acquire.cluster", code.replace("parity.acquire.cluster", "parity")))
-    result.append(("fence.acq_rel.cta", code.replace("fence.acq_rel.cluster", "fence.acq_rel.cta")))
-    assert sum("shared::cluster.b64" in line for line, _ in result) == 2
+    assert sum("shared::cluster.b64" in line for line, _ in result) == remote and "acq_rel" not in code
     return [line for line, broken in result if survives(broken, judge, SEEDS)]

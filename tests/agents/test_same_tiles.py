@@ -79,7 +79,7 @@ def test_synchronization_of_the_tile_blocks_is_minimal():
         for arrays in launches:
             arrays.run(code, artifact.kernels[0].metadata, seed, step_limit=20_000)
 
-    assert superfluous(artifact.text, judge) == []
+    assert superfluous(artifact.text, judge, remote=1) == []
 
 
 # ---- columns that are loaded --------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_nothing_in_a_loop_over_tiles_is_superfluous():
         for arrays, blocks in launches:
             arrays.run(code, artifact.kernels[0].metadata, seed, blocks, step_limit=40_000)
 
-    assert superfluous(artifact.text, judge) == []
+    assert superfluous(artifact.text, judge, remote=1) == []
 
 
 @pytest.mark.parametrize("change", [
@@ -200,6 +200,8 @@ WRONG = {
     "rounds that only some have": (
         lambda text: re.sub(r"( = nv_tileas\.is_same_tile[^\n]*) round %\w+ : i32", r"\1", text),
         "some of them come to it more often"),
+    "a pipe whose CTAs fill no stage alone": (
+        _without(r"(create_pipeline [^\n]*\{)alone, ", r"\1"), "on a pipe whose CTAs fill no stage alone"),
     "a copy to all into a stage that was acquired for one": (
         _without(r"(async\.tma_load [^\n]*) if %\w+", r"\1"), "a tile that is not the same for all"),
     "other numbers than the tile's": (

@@ -1,8 +1,8 @@
 """Synchronization of the stages of a pipe between agents: the arrivals, their instructions, and the fences before them.
 
 A stage has two mbarriers.  The producer waits for `empty`, fills the stage and signals `full`; the consumers wait for
-`full`, read the stage and signal `empty`.  A phase of either completes once all arrivals, and all bytes of
-transactions, that it waits for have come.
+`full`, read the stage and signal `empty`, in all CTAs of a cluster that fill the stage.  A phase of either completes
+once all arrivals, and all bytes of transactions, that it waits for have come.
 
 Sources: PTX ISA, "mbarrier", "cp.async.mbarrier.arrive", "Async Copy and mbarrier Transactions" (`bulk_load`), "Async
 Proxy" and "fence.proxy" (an access by the asynchronous proxy that follows one by the generic proxy, a read included,

@@ -43,6 +43,8 @@ def cluster_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -
             alike = values.is_reached_together(op) if together is None else values.is_reached_where(op, together)
             if not alike:
                 yield op, "is on a pipe between CTAs, and some of them come to it more often than others"
+            if together is not None and pipe.alone is None:
+                yield op, "has a condition, on a pipe whose CTAs fill no stage alone"
         elif op in shared:
             yield from _shared_errors(op, values)
 

@@ -111,11 +111,9 @@ def _turns_errors(
         counts = sorted({_warps_around(op) for op in operations.values()})
         if len(counts) > 1:
             yield pipe, f"is a pipe that agents {do} by turns, of {' and '.join(map(str, counts))} warps"
-    if not protocol_of(pipe).is_in_tensor_memory and not any(
-        isinstance(user, ProducerTailOp) for user in pipe.producer.users
-    ):
-        return
-    yield pipe, "is a pipe whose agents cannot take turns: it is in tensor memory, or waited for at the end"
+    tails = [user for user in pipe.producer.users if isinstance(user, ProducerTailOp)]
+    if protocol_of(pipe).is_in_tensor_memory or tails and not pipe.is_freed_by_all:
+        yield pipe, "is a pipe whose agents cannot take turns: it is in tensor memory, or waited for at the end"
 
 
 def _tail_errors(pipe: CreatePipelineOp, operations: list[Any], uses: PipeUses) -> Iterator[Finding]:

@@ -218,7 +218,7 @@ def _receivers(event: Event, own: int, ctas: range) -> Iterable[int]:
 def _is_of_all(where: Where) -> bool:
     """Whether all CTAs of the cluster arrive at an mbarrier."""
     pipe, _, side, _ = where
-    return pipe.ctas is not None and side != "empty"
+    return pipe.ctas is not None and (side != "empty" or pipe.is_freed_by_all)
 
 
 def _arrival_count(event: Event, uses: PipeUses, ctas: range) -> int:
@@ -227,7 +227,7 @@ def _arrival_count(event: Event, uses: PipeUses, ctas: range) -> int:
     if isinstance(event.where[0], CreatePipelineOp):
         pipe, _, side, _ = event.where
         if side == "empty":
-            return _readers(pipe, uses)
+            return _readers(pipe, uses) * (len(ctas) if _is_of_all(event.where) else 1)
         fillers = 1 if pipe.by_turns is not None else max(1, len(uses.filling(pipe)))
         return len(ctas) if _is_of_all(event.where) else fillers
     return event.where[1]

@@ -271,7 +271,7 @@ class Run:
             self._emit(Event(op, kind, where, at.parity ^ produces, turn, self._share_of(pipe)))
         elif turn >= 0:
             self.wrong = self.wrong or (op, "acquires a stage as fresh that has been filled before")
-        if produces and pipe.ctas is not None:
+        if produces and pipe.alone is not None:
             free = pipe, at.stage, "free", where[3]
             together = getattr(op, "together", None)
             alone = together is not None and not self._number(together)
@@ -324,6 +324,8 @@ class Run:
             where = pipe, at.stage, "empty", (self._lives.get(pipe, 0), self._group(op, pipe))
             # An agent that drains the pipe waits for the stages that it has released itself.
             rounds = self._turns.get(("wait", where), self._turns.get(("give back", where), 0))
+            if pipe.by_turns is not None:
+                rounds = at.rounds
             self._emit(Event(op, "wait", where, at.parity ^ 1, rounds - 1))
             at = _stages_on(at, pipe, 1)
 

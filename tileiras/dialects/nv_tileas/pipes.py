@@ -99,6 +99,9 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
     producer_kind = attribute(ProducerKindAttr, optional=True)
     consumer_kind = attribute(ConsumerKindAttr, optional=True)
     ctas = attribute(_NUMBER, "that fill each other's stages, all of a cluster", optional=True)
+    alone = attribute(
+        UnitAttr, "a CTA may fill stages for itself, also in rounds that the others do not have", optional=True
+    )
     groups = attribute(
         _NUMBER, "warpgroups with mbarriers of their own; each signals its rows of a stage", optional=True
     )
@@ -128,15 +131,20 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
         return 1 if self.ctas is None else self.ctas.value
 
     @property
+    def is_freed_by_all(self) -> bool:
+        """Whether consumers signal that a stage is empty to all CTAs that fill it: all do so in each round."""
+        return self.ctas is not None and self.alone is None
+
+    @property
     def num_groups(self) -> int:
         """The number of warpgroups that have mbarriers of their own."""
         return 1 if self.groups is None else self.groups.value
 
     @property
     def mbarrier_bytes(self) -> int:
-        """Bytes of shared memory of the mbarriers: for each stage one for `full`, one for `empty`, and, where several
-        CTAs fill it, one for `empty` in all of them; as often as there are groups of warps."""
-        kinds = 3 if self.num_ctas > 1 else 2
+        """Bytes of shared memory of the mbarriers: for each stage one for `full`, one for `empty`, and, where CTAs fill
+        it together or alone, one for `empty` in all of them; as often as there are groups of warps."""
+        kinds = 2 if self.alone is None else 3
         return kinds * self.num_stages.value * self.num_groups * self.MBARRIER_BYTES
 
     @property
@@ -165,8 +173,12 @@ class CreatePipelineOp(Operation, name=f"{PIPELINE}create_pipeline", traits=(Mem
                 raise VerifyError(f"has {stages} stages in a buffer of {buffer.type.stages}")
             if buffer.type.is_of_registers:
                 raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
-        if self.ctas is not None and (self.num_ctas < 2 or self.kinds[0] != "bulk_load"):
-            raise VerifyError("expects two CTAs or more, and bulk copies, where CTAs fill each other's stages")
+        if self.ctas is not None and (self.num_ctas not in (2, 4, 8, 16) or self.kinds[0] != "bulk_load"):
+            raise VerifyError("expects 2, 4, 8 or 16 CTAs, and bulk copies, where CTAs fill each other's stages")
+        if self.ctas is not None and self.kinds[1] == "tcgen05_pair":
+            raise VerifyError("has stages that a pair of CTAs multiplies, which no other CTA fills")
+        if self.alone is not None and self.ctas is None:
+            raise VerifyError("is of one CTA, which always fills its stages alone")
         by_warps = of_accumulators or of_threads or self.kinds == ("st_shared", "ld_shared")
         if self.groups is not None and (self.num_groups < 2 or not by_warps):
             raise VerifyError("expects two groups of warps or more, and stages in tensor memory or of threads alone")
@@ -240,8 +252,8 @@ class ProducerAcquireOp(_OnToken, name=f"{PIPELINE}producer_acquire"):
     """Waits until a stage is empty.  It does not wait where the stage is `fresh`, never filled before, or `known` to be
     empty by earlier waits.
 
-    In a pipe that several CTAs fill, it waits until the stage is empty in all of them; with `together` only where that
-    condition holds, which is the same in all CTAs: otherwise each CTA fills this stage alone.
+    In a pipe that several CTAs fill, it waits until the stage is empty in all of them; with `together`, on a pipe whose
+    CTAs may fill stages `alone`, only where that condition holds, which is the same in all CTAs.
     """
 
     traits = (MemoryRead, MemoryWrite)

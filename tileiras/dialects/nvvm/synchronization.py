@@ -233,17 +233,20 @@ class MBarrierArriveSharedOp(_MBarrierOp, name="nvvm.mbarrier.arrive.shared", tr
 class MBarrierArriveClusterOp(_MBarrierOp, name="nvvm.mbarrier.arrive.cluster", traits=_BARRIER):
     """Arrives at the barrier of CTA `cta` of the cluster that lies where `addr` is in this CTA.
 
-    It is relaxed: with `release` ptxas 13.5 puts a `MEMBAR` of the GPU before every single one.
+    It is relaxed, behind a fence, or with `reads` of the default semantics, a release at the scope of the own CTA: with
+    a release at the scope of the cluster ptxas 13.5 puts a `MEMBAR` of the GPU before every single one.
     """
 
     addr = operand(pointer)
     cta = operand(i32)
+    reads = attribute(UnitAttr, "it says that memory of this CTA has been read", optional=True)
     assembly_format = "$addr `,` $cta attr-dict `:` type(operands)"
 
     def target(self) -> Assembly:  # type: ignore[override]
+        semantics = ".relaxed.cluster" if self.reads is None else ""
         text = (
             "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
-            "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there]; }"
+            f"mbarrier.arrive{semantics}.shared::cluster.b64 _, [there]; }}"
         )
         return Assembly(text, "r,r,~{memory}", "90", PTX80, side_effects=True)
 

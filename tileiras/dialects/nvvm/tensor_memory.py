@@ -121,15 +121,17 @@ class Tcgen05CommitOp(NVVMOp, name="nvvm.tcgen05.commit", traits=_EFFECTS):
 
 
 class Tcgen05CommitMulticastOp(NVVMOp, name="nvvm.tcgen05.commit.multicast", traits=_EFFECTS):
-    """`tcgen05.commit` of a pair of CTAs: an arrival at the mbarrier of this place in each CTA of a mask of ranks."""
+    """`tcgen05.commit`: an arrival at the mbarrier of this place in each CTA of a mask of ranks; `pair`: of operations
+    of a pair of CTAs."""
 
     addr = operand(pointer)
     mask = operand(i16)
+    pair = attribute(UnitAttr, optional=True)
     assembly_format = "$addr `,` $mask attr-dict `:` type($addr)"
 
     def target(self) -> Assembly:
-        text = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [$0], $1;"
-        return _assembly(text, "r,h")
+        arrive = "mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [$0], $1;"
+        return _assembly(f"tcgen05.commit.cta_group::{1 if self.pair is None else 2}.{arrive}", "r,h")
 
 
 class ElectSyncOp(NVVMOp, name="nvvm.elect.sync", traits=(Convergent,)):

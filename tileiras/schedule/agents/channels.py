@@ -41,6 +41,10 @@ class Channel:
         instance.buffers, (instance.producer, instance.consumer) = list(pipe.buffers), pipe.results
         return instance
 
+    @property
+    def op(self) -> CreatePipelineOp:
+        return self.producer.defining_op  # type: ignore[return-value]
+
     def begin(self, builder: Builder, at: Mapping[Any, Value], fills: bool, **attributes: Any) -> Value:
         """Wait for the next stage, an empty one for an agent that `fills` it and a full one for another; return its
         token."""

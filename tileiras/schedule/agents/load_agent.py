@@ -23,7 +23,7 @@ from tileiras.analysis.copied_loads import moves_with_conversion
 from tileiras.analysis.derivations import erase_unused, uses_through
 from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.analysis.function_pass import FunctionPass
-from tileiras.analysis.pipes import pipe_of
+from tileiras.analysis.pipes import pipe_of, protocol_of
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -46,7 +46,6 @@ from tileiras.schedule.schedule_analysis import is_published, slot_attributes
 from tileiras.schedule.staging import StagedLoad, read_in, start_copy
 from tileiras.schedule.tensor_boxes import is_multicast
 from tileiras.targets import Target
-from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from .channels import Pipe, Pipes, Ring, copy_box
 from .load_plan import LoadPlan, leave_plain, plan_loads
@@ -127,6 +126,9 @@ class _Loads(Agent[Ring]):
         self._most: Mapping[Operation, Value] = {loop: trips for loop, trips in by_loop.items() if trips is not None}
         """The largest trip count of a loop among the tile blocks of a cluster, where they differ."""
         self._tiles = ClusterTiles(func)
+        for pipe in uses.all:
+            if self._tiles.may_differ(pipe):
+                pipe.ring.op.attributes["alone"] = UnitAttr()
         self._atom = plan.atom
         self._loads: dict[Operation, tuple[Pipe, int, StagedLoad]] = {}
         for pipe in uses.all:
@@ -174,9 +176,8 @@ class _Loads(Agent[Ring]):
             ring.end(builder, self._acquired.pop(pipe), at, True)
 
     def finish(self, builder: Builder, at: dict[Ring, Value]) -> None:
-        plans = {pipe.ring: pipe.plan for pipe in self._uses.all}
         for ring in self.pipes:
-            if PIPE_PROTOCOLS[plans[ring].producer, plans[ring].consumer].is_of_pair:
+            if protocol_of(ring.op).is_of_pair or ring.op.is_freed_by_all:
                 builder.insert(tileas.ProducerTailOp(ring.producer, at[ring]))
 
     # -- the agent that computes ---------------------------------------------------------------------------------------
@@ -209,14 +210,17 @@ class _Loads(Agent[Ring]):
         new = loop.replace_with_additional_yields(ends)
         if is_published(new):
             self._overlapping.append(new)
-            self._ended[new] = [pipe.ring for pipe in own if runs_once and pipe.ring.last is loop and most is None]
+            self._ended[new] = [pipe.ring for pipe in own if runs_once and pipe.ring.last is loop and most is None
+                                and not pipe.ring.op.is_freed_by_all]  # fmt: skip
         handed_on = new.results[count:]
         at.update(zip(rings, handed_on))
         if not any(pipe.plan.held for pipe in own):
             new.attributes.pop(tileas.DOTS_IN_FLIGHT, None)
-        # No stage is filled again after the last loop.  Where iterations overlap, the last wait is after it.
+        # No stage is filled again after the last loop, but other CTAs may wait for the last release before they exit.
+        # Where iterations overlap, the last wait is after it.
         again = [token for pipe, token in zip(late_pipes, handed_on[len(rings) :])
-                 if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None]  # fmt: skip
+                 if not runs_once or pipe.ring.last is not loop or is_published(new) or most is not None
+                 or pipe.ring.op.is_freed_by_all]  # fmt: skip
         if most is not None:
             schedule.materialize.cluster_trips.give_back_rest(new, most, own, at)
         if again:

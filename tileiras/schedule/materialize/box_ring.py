@@ -53,6 +53,8 @@ class BoxRing:
         assert kind is not None, "the schedule has checked the readers of the stages"
         self.producer, self.consumer = create_pipe(builder, buffers, stages, BOXES, kind, ctas_of(staged))
         self._protocol = PIPE_PROTOCOLS[BOXES, kind]
+        self.is_freed_by_all = ctas_of(staged) > 1
+        """Whether each release arrives in all CTAs of the cluster; they may not exit before."""
         self._descriptors = [_descriptor(each) for each in staged]
         self.fill = builder.insert(tileas.CreateIteratorOp(self.producer)).results[0]
         """The iterator at the stage that is filled next."""
@@ -86,9 +88,9 @@ class BoxRing:
         return builder.insert(tileas.ConsumerWaitOp(self.consumer, iterator)).results[0]
 
     def tail(self, builder: Builder, iterator: Value) -> None:
-        """Wait, after the loop, until another CTA has freed its stages; the iterator is at the stage after the last
-        one that was filled."""
-        if self._protocol.is_of_pair:
+        """Wait, after the loop, until the dots of other CTAs have freed the stages; the iterator is at the stage after
+        the last one that was filled.  Releases by threads are waited for in the loop."""
+        if self._protocol.is_of_pair or self.is_freed_by_all and self.frees_by_commit:
             builder.insert(tileas.ProducerTailOp(self.producer, iterator))
 
     def end(self, builder: Builder) -> None:

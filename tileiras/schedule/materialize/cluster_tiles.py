@@ -40,17 +40,26 @@ class ClusterTiles:
         `again`: the agent's copies of the kernel's values."""
         shared = [each for each in pipe.plan.loads if is_multicast(each)]
         result = [same for same in (self._same(each, builder, again) for each in shared) if same is not None]
-        if not result or len(result) < len(shared):
+        if not self.may_differ(pipe):
             return
         some = result[0]
         for same in result[1:]:
             some = binary(builder, arith.OrIOp, some, same)
         self.pipes[pipe] = some
 
+    def may_differ(self, pipe: Pipe) -> bool:
+        """Whether the tile blocks compare the tiles of all shared copies into a pipe's stages: they may fill them
+        alone."""
+        shared = [each for each in pipe.plan.loads if is_multicast(each)]
+        return bool(shared) and all(map(self._own, shared))
+
+    def _own(self, staged: StagedLoad) -> list[Value]:
+        """The coordinates of a load that are not the same for all."""
+        return [each for each in staged.load.coords if not self._values.is_common(each)]
+
     def _same(self, staged: StagedLoad, builder: Builder, again: dict[Value, Value]) -> Value | None:
         """Whether a load brings the same tile to all; None where it always does."""
-        load = staged.load
-        own = [each for each in load.coords if not self._values.is_common(each)]
+        load, own = staged.load, self._own(staged)
         if not own:
             return None
         builder.location = load.location

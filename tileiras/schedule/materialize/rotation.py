@@ -182,9 +182,12 @@ class _Rotation:
         return [behind.get(value, value) for value in loop.yield_op.operands]
 
     def _is_false(self, condition: Value, values: Mapping[Value, Value]) -> bool:
-        """Whether the condition of `LoopCounter.is_later` is known to be false in the iterations before the loop, in
-        which `values` replace those of the loop: they are among the first, which have no stage to release."""
+        """Whether the condition of `LoopCounter.is_later`, perhaps with others, is known to be false in the iterations
+        before the loop, in which `values` replace those of the loop: they are among the first, which have no stage to
+        release."""
         test = values.get(condition, condition).defining_op
+        if isinstance(test, arith.AndIOp):
+            return any(self._is_false(each, values) for each in test.operands)
         if not isinstance(test, arith.CmpIOp):
             return False
         if test.predicate.value == "ne":

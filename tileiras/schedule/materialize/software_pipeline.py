@@ -243,7 +243,12 @@ class _Pipeline:
             if not ring.frees_by_commit:
                 # The oldest stage first, which is released before the wait: after it threads may have diverged.
                 tokens = [carried(ring.consumer) for _ in range(ring.held)]
-                ring.release_if(head, tokens[0], later[ring.held])
+                releases = later[ring.held]
+                if ring.is_freed_by_all:
+                    # Only where the stage is filled again: no arrival is in flight when a CTA exits.
+                    refilled, _ = self.counter.later(head, old.induction_variable, self.ahead)
+                    releases = binary(head, arith.AndIOp, releases, refilled)
+                ring.release_if(head, tokens[0], releases)
                 yielded += [*tokens[1:], ring.consumer]
                 held_at[ring] = len(yielded) - 1
         for ring, drain in zip(self.rings, drains):

@@ -83,7 +83,8 @@ RULES = {
     ),
     "barrier-scope": Rule(
         "an arrival at, or a wait for, an mbarrier has the scope of its block when it names none, which takes in no "
-        "other block (PTX ISA, mbarrier.arrive)",
+        "other block (PTX ISA, mbarrier.arrive); such an arrival at a barrier of another block lets copies of that "
+        "block overwrite memory of its own, and orders nothing else",
         "tileiras 13.5.37 arrives at the barriers of other blocks with fence.sc.cta and no scope, and they wait "
         "without a scope: operations on barriers have the scope of the cluster",
     ),

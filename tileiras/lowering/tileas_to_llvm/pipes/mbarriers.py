@@ -10,6 +10,7 @@ from tileiras.ir import Operation, UnitAttr, Value, i16
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
 from ..emit.function import FunctionLowering
+from .agents import copies_for_others
 
 
 def is_fenced(op: tileas.CreatePipelineOp | tileas.TensorReserveOp) -> bool:
@@ -57,13 +58,22 @@ def wait_for_phase(mbarrier: Value, parity: Value, lowering: FunctionLowering, o
     emit.block = rest
 
 
-def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering) -> None:
-    """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs."""
+def arrive_behind_dots(mbarrier: Value, pair: bool, lowering: FunctionLowering, ctas: int = 1) -> None:
+    """The thread arrives once the dots that it has issued are complete, of a pair at the mbarriers of both CTAs, else
+    at those of the `ctas` CTAs of its cluster that fill each other's stages."""
     emit = lowering.emit
-    if not pair:
+    if not pair and ctas == 1:
         emit.insert(THREAD["tcgen05.commit"](mbarrier))
         return
-    ranks = emit.integer(0b11)
-    if lowering.num_ctas > 2:
-        ranks = emit.insert(llvm.ShlOp(ranks, emit.register("cluster.ctarank")))
-    emit.insert(THREAD["tcgen05.commit.multicast"](mbarrier, emit.insert(llvm.TruncOp(ranks, res=i16))))
+    own = emit.register("cluster.ctarank")
+    if not pair:
+        ranks: Value = emit.integer((1 << ctas) - 1)
+        together = copies_for_others(lowering)
+        if together is not None:
+            ranks = emit.select(together, ranks, emit.insert(llvm.ShlOp(emit.integer(1), own)))
+    else:
+        ranks = emit.integer(0b11)
+        if lowering.num_ctas > 2:
+            ranks = emit.insert(llvm.ShlOp(ranks, own))
+    mask = emit.insert(llvm.TruncOp(ranks, res=i16))
+    emit.insert(THREAD["tcgen05.commit.multicast"](mbarrier, mask, pair=UnitAttr() if pair else None))

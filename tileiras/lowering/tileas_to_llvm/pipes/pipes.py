@@ -2,7 +2,7 @@
 
 The emitted code follows the row of `targets/pipe_protocol.py`.  An iterator is a pair of a stage and a parity, a token
 its stage.  The mbarriers of a pipe are, in this order: those of full stages, those of empty stages, and, where CTAs of
-a cluster fill each other's stages, those of stages that are empty in all CTAs.
+a cluster fill each other's stages or fill them alone, those of stages that are empty in all CTAs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Pipe(NamedTuple):
     protocol: PipeProtocol
     op: CreatePipelineOp
     is_filled_alike: bool
-    """For CTAs that fill each other's stages: whether they do so in all rounds or in none."""
+    """For CTAs that may fill their stages alone: whether they do so in all rounds or in none."""
 
     def full(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
         """The mbarrier of a full stage: of the group of warps that an operation names, or of the thread's own group."""
@@ -69,7 +69,7 @@ class Pipe(NamedTuple):
         return lowering.emit.gep(self.full(stage, group, lowering), BYTES * self.stages * self.op.num_groups)
 
     def free(self, stage: Value, lowering: FunctionLowering) -> Value:
-        """The mbarrier of a stage that all CTAs of a cluster fill: it is empty in all of them."""
+        """The mbarrier of a stage that CTAs of a cluster fill together or alone: it is empty in all of them."""
         return lowering.emit.gep(self.full(stage, None, lowering), 2 * BYTES * self.stages)
 
     def _place(self, stage: Value, group: IntegerAttr | None, lowering: FunctionLowering) -> Value:
@@ -93,14 +93,18 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     full = sum(protocol.full_count(warps // op.num_groups) for warps in fillers)
     empty = sum(protocol.empty_count(warps // op.num_groups) for warps in drainers)
     lowering.pipes[op] = Pipe(base, stages, protocol, op, is_filled_alike(op, uses))
-    counts = (full, empty, op.num_ctas) if op.num_ctas > 1 else (full, empty)
+    freed = emit.integer(empty * (op.num_ctas if op.is_freed_by_all else 1))
+    together = copies_for_others(lowering) if op.is_freed_by_all else None
+    if together is not None:
+        freed = emit.select(together, freed, emit.integer(empty))
+    counts = [emit.integer(full), freed, *([] if op.alone is None else [emit.integer(op.num_ctas)])]
     if all(isinstance(use, ProducerAcquireOp) and _is_empty(use) for use in _waits_until_empty(uses, op)):
-        counts = (full,)
+        del counts[1:]
     with elected(lowering, first_thread(lowering)):
         places = stages * op.num_groups
         for count, start in zip(counts, range(0, op.mbarrier_bytes, BYTES * places)):
             for stage in range(places):
-                emit.insert(THREAD["mbarrier.init"](emit.gep(base, start + BYTES * stage), emit.integer(count)))
+                emit.insert(THREAD["mbarrier.init"](emit.gep(base, start + BYTES * stage), count))
         if is_fenced(op):
             emit.insert(THREAD["fence.mbarrier_init"]())
     return [emit.integer(0), emit.integer(0)]
@@ -204,9 +208,11 @@ def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
     lowering.emit.insert(THREAD["mbarrier.arrive"](mbarrier))
 
 
-def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering, of_both: bool = False) -> None:
+def _by_warps(
+    mbarrier: Value, signal: str, lowering: FunctionLowering, of_both: bool = False, ctas: int = 1
+) -> None:  # fmt: skip
     """One arrival for each warp, once all of its threads are here; `of_both`: of warps of both CTAs of a pair, at the
-    mbarrier of that of even rank."""
+    mbarrier of that of even rank; `ctas`: at the mbarriers of as many CTAs."""
     emit = lowering.emit
     if signal == "warp":
         emit.insert(THREAD["warp.barrier"](emit.integer(FULL_WARP)))
@@ -216,7 +222,28 @@ def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering, of_both:
             first = emit.and_(emit.register("cluster.ctarank"), ~1)
             emit.insert(THREAD["mbarrier.arrive.cluster"](mbarrier, emit.value(first)))
         else:
-            _arrive(mbarrier, lowering)
+            _arrive_at_all(mbarrier, ctas, lowering)
+
+
+def _arrive_at_all(mbarrier: Value, ctas: int, lowering: FunctionLowering) -> None:
+    """Arrive at the mbarrier of an empty stage in all CTAs that fill it, a power of two of them, or in the own one if
+    there is no cluster.
+
+    No data is handed over: the CTA whose copy overwrites the stage reads nothing that this one has written. The reads
+    are complete (`wgmma.wait_group`; values of loads, behind `fence.proxy.async`) before the arrival, a release at the
+    scope of this CTA, in whose memory they are; the copy is issued after the wait that has observed it.  CUTLASS
+    arrives in this way (`ClusterBarrier::arrive(cta_id)` of `PipelineTmaAsync::consumer_release`), the reference
+    compiler too.  A release at the scope of the cluster is a `MEMBAR` of the whole GPU in ptxas 13.5's machine code,
+    and an acquire there invalidates L1.
+    """
+    _arrive(mbarrier, lowering)
+    if ctas == 1:
+        return
+    emit = lowering.emit
+    with elected(lowering, copies_for_others(lowering)):
+        for distance in range(1, ctas):
+            other = emit.value(emit.xor(emit.register("cluster.ctarank"), distance))
+            emit.insert(THREAD["mbarrier.arrive.cluster"](mbarrier, other, reads=UnitAttr()))
 
 
 def first_thread(lowering: FunctionLowering) -> Value | None:
@@ -238,7 +265,7 @@ def acquire(
     pipe: Pipe, iterator: Value, lowering: FunctionLowering, group: IntegerAttr | None = None, is_empty: bool = False,
     together: Value | None = None,
 ) -> Value:  # fmt: skip
-    """Wait until the stage of an iterator is empty, where CTAs fill each other's stages in all of them if `together`
+    """Wait until the stage of an iterator is empty, where CTAs may fill stages alone in all of them if `together`
     holds, and return it."""
     emit = lowering.emit
     stage = _stage(iterator, lowering)
@@ -248,7 +275,7 @@ def acquire(
     with _filling(pipe, lowering) if pipe.protocol.is_filled_by_one_thread else nullcontext():
         if not is_empty:
             _wait_until_empty(pipe, stage, group, parity, lowering)
-        if pipe.op.num_ctas > 1:
+        if pipe.op.alone is not None:
             _wait_for_cluster(pipe, stage, _parity(iterator, lowering), together, lowering)
         if pipe.protocol.is_in_tensor_memory and not is_empty:
             emit.insert(THREAD["tcgen05.fence.after"]())  # of the loads, or dots, of those that have released it
@@ -276,8 +303,9 @@ def _wait_for_cluster(
 ) -> None:
     """Wait, where `together` holds, until the stage is empty in all CTAs, whose producers signal each other.
 
-    Consumers release the stages that they have read to their producer; its fence passes that on to the other CTAs.  No
-    CTA ends before the others have arrived at its mbarriers, since it waits for them in each round.
+    Consumers do not know which rounds the CTAs fill together, nor which the others have: they release the stages that
+    they have read to their producer, which passes that on to the other CTAs.  No CTA ends before the others have
+    arrived at its mbarriers, since it waits for them in each round that they fill together.
 
     In a round that a CTA fills alone it arrives at its own mbarrier on behalf of all, without a wait, so that the
     mbarrier is in the phase of the round: arrivals of the next round that is filled together may come earlier, and only
@@ -287,10 +315,8 @@ def _wait_for_cluster(
     with elected(lowering, copies_for_others(lowering)):
         free = pipe.free(stage, lowering)
         with elected(lowering, together):
-            _fence_cluster(lowering)
-            for cta in range(pipe.op.num_ctas):
-                emit.insert(THREAD["mbarrier.arrive.cluster"](free, emit.integer(cta)))
-            wait_for_phase(free, parity, lowering, of_cluster=True)
+            _arrive_at_all(free, pipe.op.num_ctas, lowering)
+            wait_for_phase(free, parity, lowering)
         if together is not None and not pipe.is_filled_alike:
             with elected(lowering, emit.value(emit.xor(together, emit.integer(1, i1), i1))):
                 for _ in range(pipe.op.num_ctas):
@@ -370,19 +396,20 @@ def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: Fun
 def release(pipe: Pipe, stage: Value, lowering: FunctionLowering, group: IntegerAttr | None = None) -> None:
     emit = lowering.emit
     mbarrier = pipe.empty(stage, group, lowering)
+    ctas = pipe.op.num_ctas if pipe.op.is_freed_by_all else 1
     if pipe.protocol.empty == "agent":
         with by_thread_of_pair(lowering, pipe.protocol.is_of_pair):
             if pipe.protocol.frees_by_commit:
-                arrive_behind_dots(mbarrier, pipe.protocol.is_of_pair, lowering)
+                arrive_behind_dots(mbarrier, pipe.protocol.is_of_pair, lowering, ctas)
                 return
             emit.insert(THREAD["tma.create_group"]())
             emit.insert(THREAD["tma.wait_group"](numGroups=IntegerAttr(0, i32), read=UnitAttr()))
-            _arrive(mbarrier, lowering)
+            _arrive_at_all(mbarrier, ctas, lowering)
         return
     _fence("before release", pipe, lowering)
     if pipe.protocol.is_in_tensor_memory:
         emit.insert(THREAD["tcgen05.fence.before"]())
-    _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both)
+    _by_warps(mbarrier, pipe.protocol.empty, lowering, pipe.protocol.is_freed_by_both, ctas)
 
 
 def number_of_buffer(op: OnBuffer) -> int:

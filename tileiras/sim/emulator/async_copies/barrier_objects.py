@@ -12,9 +12,11 @@ import numpy as np
 
 from ..memory.accesses import resolve
 from ..order.memory_order import CLUSTER, Order
+from ..order.waits import block_id
 from ..ptx.decoder import Instruction
 
 if TYPE_CHECKING:
+    from ..launch.scheduler import Batch
     from ..launch.warps import WarpGroup
     from ..order.knowledge import Vector
 
@@ -217,8 +219,43 @@ def synchronise(
         races.clocks.synchronise(numbers, keys, order, True, arrives, waited)
 
 
-def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
-    """Remember who arrives at barriers, for the report of a deadlock."""
+class FarArrival(NamedTuple):
+    """The last arrival of a thread at a barrier of another block, or the fence before it if it is relaxed, at the clock
+    of its warp."""
+
+    group: WarpGroup
+    item: Instruction
+    thread: int
+    clock: int
+
+
+def check_arrivals_seen(batch: Batch, ended: np.ndarray) -> None:
+    """Blocks have ended, and with them their barriers: they have to have waited for all arrivals of other blocks."""
+    races = batch.launch.races
+    if races is None or "ended-block" in batch.launch.waived:
+        return
+    own = races.clocks.first // races.clocks.per_block
+    for (block, number), arrival in batch.far_arrivals.items():
+        if block in ended and not races.clocks.block_knows(own + block, number, arrival.clock):
+            text = f"block {block_id(batch, block)} may have ended before this arrival, which it has not waited for"
+            arrival.group.fault(text, arrival.item, arrival.thread)
+
+
+def note_arrivals(
+    group: WarpGroup, item: Instruction, elements: list[int], threads: list[int], order: Order | None = None
+) -> None:  # fmt: skip
+    """Remember who arrives at barriers, for the report of a deadlock, and with an ``order`` for the end of other
+    blocks."""
+    batch, races = group.batch, group.launch.races
+    for element, thread in zip(elements, threads) if races is not None and order is not None else ():
+        block = element * 8 // batch.shared_stride
+        if block != group.cta[thread]:
+            if batch.live_threads[block] == 0 and "ended-block" not in group.launch.waived:
+                group.fault(f"an arrival at a barrier of block {block_id(batch, block)}, which has ended", item, thread)
+            number = int(group.numbers[thread])
+            clock = races.clocks.released(number, order)
+            if clock is not None:
+                batch.far_arrivals[block, number] = FarArrival(group, item, thread, clock)
     numbers, ctas = group.thread[threads] // 32, group.cta[threads]
     result: dict[int, set[tuple[int, int]]] = {}
     for element, cta, warp in zip(elements, ctas.tolist(), numbers.tolist()):

@@ -92,7 +92,8 @@ class BulkCopy:
                     races.update(self.group, self.item, each, RELAXED, turns, generic=self.generic)
                 each.data[each.index] = raw
             elif races is not None:
-                races.write(self.group, self.item, each, raw, generic=self.generic)
+                with races.clocks.copying(None if self.generic else _block_of(self.group, each)):
+                    races.write(self.group, self.item, each, raw, generic=self.generic)
             else:
                 each.data[each.index] = raw
             at += each.index.size
@@ -127,11 +128,22 @@ def begin_landing(
     for access in places:
         if access.shared and init_bits is not None and not reads:
             init_bits.reshape(-1, access.data.itemsize)[access.index] = False
-        if group.launch.races is not None:
-            # Each update is relaxed at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk").
-            group.launch.races.begin_copy(group, item, access, RELAXED if reads else WEAK)
-            if not generic and access.index.size:
-                proxies.check_overwrite(group.launch.races, group, item, access)
+        races = group.launch.races
+        if races is not None:
+            with races.clocks.copying(None if generic else _block_of(group, access)):
+                # Each update is relaxed at the scope of the GPU (PTX ISA, "cp.reduce.async.bulk").
+                races.begin_copy(group, item, access, RELAXED if reads else WEAK)
+                if not generic and access.index.size:
+                    proxies.check_overwrite(races, group, item, access)
+
+
+def _block_of(group: WarpGroup, access: Access) -> int | None:
+    """The launch's number of the block in whose shared memory an access is; None for global memory."""
+    races = group.launch.races
+    if races is None or not access.shared or not access.index.size:
+        return None
+    local = int(access.index[0]) * access.data.itemsize // group.batch.shared_stride
+    return races.clocks.first // races.clocks.per_block + local
 
 
 def check_places(group: WarpGroup, item: Instruction, places: list[Access], cell: int, thread: int, other: bool = False,

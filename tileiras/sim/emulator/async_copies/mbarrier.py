@@ -144,7 +144,7 @@ def decode_change(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
         if not arrives:
             synchronise(group, elements, threads, order, order.releases)
         check_initialised(group, item, elements, threads)
-        note_arrivals(group, item, elements, threads)
+        note_arrivals(group, item, elements, threads, order)
         if group.launch.recorder is not None:
             _record(group, item, change, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...blas import one_thread
 from ...memory import distinct
-from ..async_copies.barrier_objects import Initialised
+from ..async_copies.barrier_objects import FarArrival, Initialised, check_arrivals_seen
 from ..async_copies.landing import check_end
 from ..async_copies.map_proxy import MapProxy
 from ..errors import EmulationError
@@ -218,6 +218,8 @@ class Batch:
         self.bulk_copies: list = []
         self.waits: list[waits.Wait] = []
         self.arrivals = waits.Arrivals()
+        self.far_arrivals: dict[tuple[int, int], FarArrival] = {}
+        """Arrivals at barriers of other blocks, by that block's position and the thread."""
         self.moved = False  # an asynchronous operation has made progress, though no warp has issued an instruction
         self.apart = False
         """Whether threads continue without waiting threads of their warp: all of them waited for each other."""
@@ -252,6 +254,7 @@ class Batch:
         ended = np.flatnonzero(before & (self.live_threads == 0))
         if ended.size:
             check_end(self, ended)
+            check_arrivals_seen(self, ended)
             for tell in self.on_block_end:
                 tell(group, ended)
         if self.launch.races is not None:

@@ -9,7 +9,10 @@ A warp's clock advances at each of its releases (`knowledge` has the queries of 
 - A release is kept with the location it wrote; an acquire that reads there joins it, if the scope of each includes
   the other's thread. A fence before a relaxed write, or after a relaxed read, does the same. Read-modify-writes
   continue the release that they read; other writes end it.
-- An arrival at an mbarrier releases to it and a successful wait acquires from it.
+- An arrival at an mbarrier releases to it and a successful wait acquires from it. An arrival at the scope of the own
+  block at an mbarrier of another block orders one thing: accesses of its block's shared memory, which are complete,
+  before asynchronous copies into that memory by the thread that has waited. CUTLASS and the reference compiler let
+  other blocks refill stages by it; no data is passed on.
 
 The order of two `fence.sc` as such is not used: their effect shows in the values of later reads.
 """
@@ -68,6 +71,7 @@ class Clocks(Knowledge):
         self.joined = np.zeros((batch.count, 16, self.width), np.int32)
         self.joined_beyond: dict[tuple[int, int], Vector] = {}
         self.exited = np.zeros((batch.count, self.width), np.int32)
+        self.freed = {}
         clusters = batch.count // self.members
         self.arriving = np.zeros((clusters, self.width), np.int32)
         self.passed = np.zeros((clusters, self.width), np.int32)
@@ -269,6 +273,8 @@ class Clocks(Knowledge):
             warp = thread >> 5
             row, block = warp - self.first, self.block_of(warp)
             entry = self.locations.get(key)
+            if waited and entry and order.acquires:
+                self._note_freed([thread], key, block)
             if reads and entry and order.strong:
                 visible = self._visible(entry, order.scope, block, self.phase_ends.get(key, {}) if waited else None)
                 if order.acquires:
@@ -313,6 +319,15 @@ class Clocks(Knowledge):
                 visible.append(Published(level[0], chain, ends[level][1]))
         return visible
 
+    def _note_freed(self, threads: list[int], key: int, block: int) -> None:
+        """Threads of a block have waited for a phase at which other blocks arrived at their own scope."""
+        for level, (chain, length) in self.phase_ends.get(key, {}).items():
+            if level[0] != CTA or level[1] == block:
+                continue
+            for thread in threads:
+                vector = self.freed.setdefault((thread, level[1]), Vector())
+                self.join(vector, Vector(chains={chain: length}))
+
     def _synchronise_warps(
         self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int], waited: bool
     ) -> list[tuple[int, int]]:
@@ -331,6 +346,8 @@ class Clocks(Knowledge):
             self.work += 1
             row, block = warp - self.first, self.block_of(warp)
             ends = self.phase_ends.get(key, {}) if waited else None
+            if waited and order.acquires:
+                self._note_freed(threads, key, block)
             visible = self._visible(self.locations.get(key, {}), order.scope, block, ends)
             if visible and order.acquires:
                 acquired = Vector(chains={each.chain: each.length for each in visible})
@@ -383,6 +400,23 @@ class Clocks(Knowledge):
             vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, Vector())
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
             vector.shorten()
+
+    def released(self, thread: int, order: Order) -> int | None:
+        """The clock that a thread releases by a write at present, if it is of this order; None without a release."""
+        warp = thread >> 5
+        if order.releases:
+            return int(self.own[warp - self.first])
+        fence = self.fences.get(warp)
+        return fence.clock if fence is not None and fence.lanes >> (thread & 31) & 1 else None
+
+    def block_knows(self, block: int, other: int, clock: int) -> bool:
+        """Whether a thread of a block has seen another block's thread ``other`` at ``clock``, if only by arrivals."""
+        warps = range(block * self.per_block, (block + 1) * self.per_block)
+        threads = {warp << 5 for warp in warps} | {thread for warp in warps for thread in self.lanes.get(warp, ())}
+        threads |= {thread for thread, _ in self.freed if thread >> 5 in warps}
+        with self.copying(self.block_of(other >> 5)):
+            each = np.array(sorted(threads))
+            return not self.unordered(each, np.full(each.size, other), np.full(each.size, clock)).all()
 
     def complete(self, thread: int, block: int, key: int, knowledge: Vector | None = None) -> None:
         """An asynchronous copy of ``thread`` completes on the mbarrier of ``block`` at ``key``; ``knowledge`` is its

@@ -14,6 +14,8 @@ tracked within a budget; when it is exhausted, all accesses count as ordered, an
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -138,6 +140,10 @@ class Knowledge:
         self.width = self.members * self.per_block
         self.seen: dict[int, Vector] = {}
         self.lanes: dict[int, dict[int, Vector]] = {}
+        self.freed: dict[tuple[int, int], Vector] = {}
+        """(thread, block) -> knowledge by which it may copy into that block's shared memory."""
+        self.destination: int | None = None
+        """The block into whose shared memory an asynchronous copy writes at present."""
         self.version = 0
         self.work = 0
         self.reaches: dict[tuple[tuple[Chain, int], ...], Reach] = {}
@@ -155,6 +161,20 @@ class Knowledge:
     def exhausted(self) -> bool:
         """Whether accesses count as ordered because the budget for tracking releases is exhausted."""
         return self.work > _BUDGET
+
+    @contextmanager
+    def copying(self, block: int | None) -> Iterator[None]:
+        """Context: the accesses are writes of an asynchronous copy into shared memory of a block, None for others."""
+        outer, self.destination = self.destination, block
+        try:
+            yield
+        finally:
+            self.destination = outer
+
+    @property
+    def _knows_beyond(self) -> bool:
+        """Whether some thread may know more than its warp's row."""
+        return bool(self.seen or self.lanes or self.destination is not None and self.freed)
 
     def join(self, into: Vector, other: Vector) -> None:
         self.work += len(other)
@@ -181,7 +201,7 @@ class Knowledge:
         starts = _run_starts(threads, earlier)
         limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
         bad = clocks > spread(limits, starts, threads.size)
-        if (self.seen or self.lanes) and bad.any():
+        if self._knows_beyond and bad.any():
             (at,) = bad.nonzero()
             bad[at] = self._unordered_each(threads[at], others[at], clocks[at])
         return bad
@@ -200,7 +220,7 @@ class Knowledge:
         near = warps // self.width == earlier // self.width
         limits = np.where(near, self.known[rows, earlier % self.width], 0)
         limits = np.where(warps == earlier, self.met[rows] - 1, limits)
-        if self.seen or self.lanes:
+        if self._knows_beyond:
             (at,) = (clocks > limits).nonzero()
             if at.size:
                 of_warps = self._limits(threads[at], -2 - earlier[at], np.zeros(at.size, np.int64))
@@ -237,7 +257,8 @@ class Knowledge:
         if warp // self.width == earlier // self.width and self.known[row, earlier % self.width] >= clock:
             return True
         lanes = self.lanes.get(warp, {})
-        vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
+        freed = (self.freed.get((thread, self.destination)) for thread in threads if self.destination is not None)
+        vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads), *freed) if each is not None]
         keys = [earlier, *(~other for other in others if other >= 0)]
         # Most knowledge is in chains.
         for each in vectors:
@@ -288,6 +309,8 @@ class Knowledge:
         result = [] if of_warp is None else [of_warp]
         if lanes is not None and (of_lane := lanes.get(thread)) is not None:
             result.append(of_lane)
+        if self.destination is not None and (freed := self.freed.get((thread, self.destination))) is not None:
+            result.append(freed)
         return result
 
     def lanes_of(self, warp: int) -> range:
