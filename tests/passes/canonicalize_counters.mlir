@@ -68,6 +68,8 @@ module {
 // CHECK: nv_tileaa.print "%d", %[[K]]
 // CHECK: iter_args(%[[X:.*]] = %{{.*}}, %[[Y:.*]] = %{{.*}}) -> (i32, i32)
 // CHECK: nv_tileaa.print "%d %d", %[[X]], %[[Y]]
+// CHECK: iter_args(%[[Z:.*]] = %{{.*}}) -> (index)
+// CHECK: arith.cmpi slt, %[[Z]]
 module {
   nv_tileaa.func @left(%n: i32, %s: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
     %zero = arith.constant 0 : i32
@@ -82,6 +84,14 @@ module {
       %u = arith.addi %x, %i : i32
       %v = arith.addi %u, %one : i32
       scf.yield %u, %v : i32, i32
+    }
+    %origin = arith.constant 0 : index
+    %next = arith.constant 1 : index
+    %c = scf.for %i = %zero to %n step %one iter_args(%z = %origin) -> (index) : i32 {
+      %w = arith.cmpi slt, %z, %next : index
+      %t = nv_tileaa.print "%d", %w : i1 -> !nv_tileaa.mem_token
+      %following = arith.addi %z, %next : index
+      scf.yield %following : index
     }
     nv_tileaa.return
   }

@@ -56,6 +56,8 @@ def _counters(loop: scf.ForOp) -> Iterator[tuple[int, Value | int]]:
         op = end.defining_op
         if not isinstance(op, arith.AddIOp) or op.parent is not loop.body.block:
             continue
+        if not isinstance(element_type_of(argument.type), IntegerType):
+            continue  # an index, whose width is the target's
         if argument in op.operands and (by := _addend(op.rhs if op.lhs is argument else op.lhs, loop)) is not None:
             yield number, by
 
