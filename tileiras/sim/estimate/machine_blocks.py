@@ -106,6 +106,12 @@ class MachineBlock(NamedTuple):
     """Family -> positions of its instructions."""
 
     @property
+    def joint_branch(self) -> int | None:
+        """PTX line of the conditional branch at its end, behind other effects: ptxas may have made it of several."""
+        alone = len(self.successors) < 2 or len(self.anchors) < 2 or self.copies > 1
+        return None if alone else self.instructions[-1].ptx_line
+
+    @property
     def calls(self) -> bool:
         """Whether it ends with a call of a subroutine."""
         return self.instructions[-1].opcode == "CALL"

@@ -88,6 +88,13 @@ class _Trace:
         at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1)))
         return positions[at] if at < len(positions) else _FAR
 
+    def _comes_later(self, line: int, first: int) -> bool:
+        """Whether a line is executed next only behind a further execution of `first`: a branch at the end of a block
+        that ptxas has made of several, of which another one leaves the block this time."""
+        executed = self.visits.get(first, [])
+        at = bisect_right(executed, self.consumed.get(first, -1))
+        return at < len(executed) and self.following(line) > executed[at]
+
     def execute(self, block: MachineBlock) -> int:
         """Consume the part of the trace that one execution of the block covers; returns the position reached."""
         reached = self.cursor
@@ -102,6 +109,8 @@ class _Trace:
             if line in block.unrolled and self.following(line) < _FAR:
                 self.consumed[line] = self.visits[line][-1]
                 reached = max(reached, self.visits[line][-1])
+                continue
+            if line == block.joint_branch and self._comes_later(line, anchors[0]):
                 continue
             for _ in range(block.copies):
                 at = self.following(line)
