@@ -12,7 +12,7 @@ PARTS = (
 LONG = (
     "large_tree", "scale", "llvm_memory", "interleaved", "paired", "same_code", "code", "validation", "estimator",
     "calibrate", "service_kills", "build_kills", "issue_cycles", "assembled", "launches", "checks", "levels", "corpus",
-    "dequantised", "products", "gradients", "main_loops",
+    "dequantised", "products", "gradients", "main_loops", "suite",
 )  # fmt: skip
 """Parts that take many minutes and run only when they are named."""
 

@@ -120,6 +120,11 @@ class Device:
         self._tensors: list[Any] = []
         self._seen: set[tuple[str, str]] = set()
 
+    @property
+    def computes(self) -> bool:
+        """Whether functions of torch compute their results."""
+        return self.backend != "compile"
+
     # ---- replacement of the GPU --------------------------------------------------------------------------------------
 
     def install(self) -> None:
@@ -131,7 +136,7 @@ class Device:
         from cuda.tile import _cext, _compile
         from cuda.tile.tune import _tune
 
-        torch_on_host.install(self.driver.capability, results=self.backend != "compile")
+        torch_on_host.install(self.driver.capability, results=self.computes)
         to_dlpack = torch._C._to_dlpack
 
         def as_if_on_cuda(tensor: Any) -> Any:

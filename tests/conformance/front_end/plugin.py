@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-emulated", default="", help="emulate for these in the place of the target")
     group.addoption("--device-vendor", action="store_true", help="emulate the vendor's code in the place of ours")
     group.addoption("--device-one-target", action="store_true", help="a kernel's bytecode decides which of them")
+    group.addoption("--device-times", default="", help="estimate launches in the place of executing them")
     group.addoption("--device-small", action="store_true", help="benchmarks at sizes that can be emulated, run once")
     group.addoption("--device-folder", default="", help="leave the bytecode of every kernel there")
     group.addoption("--device-every", default="1", help="one in N tests; N/K: beginning with test K")
@@ -70,11 +71,17 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Run before the suite's conftest, which queries the device, is imported."""
     result = early_config.known_args_namespace
     targets = [name for name in result.device_targets.split(",") if name]
-    device = Device(
+    arguments = (
         result.device_target, result.device_backend, targets, result.device_limit, result.device_version,
         result.device_folder, [name for name in result.device_emulated.split(",") if name], result.device_one_target,
         result.device_vendor,
     )  # fmt: skip
+    if result.device_times:
+        from timed_device import TimedDevice
+
+        device: Device = TimedDevice(*arguments, times=result.device_times)
+    else:
+        device = Device(*arguments)
     device.install()
     if device.backend != "compile":
         # Arrays of benchmarks are large, but never written.
