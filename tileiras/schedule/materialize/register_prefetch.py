@@ -43,7 +43,7 @@ class Prefetched(NamedTuple):
 def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
     """The loads of a loop that can run ahead of its dots, as far as registers are left for their tiles; the smallest
     first."""
-    items = [each for each in _that_follow(loop) if feeds_dot(each.load, leaves_of(each.load.data, loop.body.block))]
+    items = [each for each in _movable_loads(loop) if feeds_dot(each.load, leaves_of(each.load.data, loop.body.block))]
     available = -exceeds(loop, func)
     fitting = []
     for each in sorted(items, key=lambda each: words(each.load.data)):
@@ -61,7 +61,7 @@ def loads_of_next_share(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> lis
     is_share = is_derived((loop.step,), lambda value: _counts_programs(value, counts))
     if not counts or not is_share or arith.constant_integer(loop.step) is not None:
         return []
-    items = _that_follow(loop)
+    items = _movable_loads(loop)
     more = sum(words(each.load.data) for each in items)
     threads, registers = threads_of(func), expected_registers(func)
     before, after = (occupancy(target, threads, each, 0).ctas for each in (registers, registers + more))
@@ -76,7 +76,7 @@ def _counts_programs(value: Value, counts: list[Operation]) -> Sequence[Value] |
     return op.operands if op is not None and isinstance(op, (tileas.AssumeOp, arith.MulIOp)) else None
 
 
-def _that_follow(loop: scf.ForOp) -> list[Prefetched]:
+def _movable_loads(loop: scf.ForOp) -> list[Prefetched]:
     """The loads of a loop's body whose addresses are functions of the induction variable, and which nothing in the loop
     orders."""
     items = []
@@ -91,8 +91,8 @@ def _that_follow(loop: scf.ForOp) -> list[Prefetched]:
 
 
 def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run one iteration ahead in registers, in place; returns False, and leaves the loop
-    unchanged, if one of them cannot.
+    """Load one iteration ahead in registers, in place; return False, and leave the loop unchanged, if one of the loads
+    cannot be moved.
 
     It takes no atom, and the stages are two: the tile that is computed and the next one.
     """
