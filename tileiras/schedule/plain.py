@@ -279,7 +279,7 @@ class _Scheduler:
         return bool(with_stages)
 
     def _loads_next_share(self, loop: scf.ForOp) -> bool:
-        """Schedule the loads of a tile block's next rows ahead, in registers, where no other CTA hides their latency."""
+        """Schedule the loads of a tile block's next rows ahead, in registers: no other CTA hides their latency."""
         may = can_look_ahead(loop) and self._stages != 1
         loads = [each.load for each in loads_of_next_share(loop, self._func, self._target)] if may else []
         if loads and self._remarks is not None:
