@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.estimates import GPUS, missing_tools
+from bench.ranking import Taken, compared
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT_END = ROOT / "tests" / "conformance" / "front_end"
@@ -41,23 +42,28 @@ def run_tests(options: argparse.Namespace, target: str, times: Path) -> int:
 
 
 def report(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The launches by the ratio of their times, and those without one."""
-    both = [row for row in rows if row.get("ours") and row.get("theirs")]
-    both.sort(key=lambda row: -row["ours"] / row["theirs"])
-    lines = ["| test | kernel | grid | ours us | reference us | ratio |", "|---|---|---|---|---|---|"]
-    for row in both:
-        times = f"{row['ours']:.1f} | {row['theirs']:.1f} | {row['ours'] / row['theirs']:.2f}"
-        test = row["test"].rsplit("/", 1)[-1]
-        lines.append(f"| {test} | {row['kernel'][:40]} | {'x'.join(map(str, row['grid']))} | {times} |")
-    if both:
-        mean = statistics.geometric_mean(row["ours"] / row["theirs"] for row in both)
-        slower = sum(row["ours"] > 1.05 * row["theirs"] for row in both)
-        lines.append(f"{len(both)} launches: {mean:.2f} of the reference's time, {slower} slower by more than 5 %")
+    """The launches by the ratio of their times, which is a claim only where it holds for all values of the parameters
+    that are not known, and those without one."""
+    both: list[tuple[tuple[float, float, float], str]] = []
+    without = []
     for row in rows:
-        if row not in both:
-            reasons = [row.get(key) for key in ("refusal", "ours_refusal", "theirs_refusal")]
-            lines.append(f"no estimate: {row['test']}, {row['kernel'][:40]}: {'; '.join(filter(None, reasons))[:200]}")
-    return lines
+        one, other = (Taken(**row.get(side, {"microseconds": None})) for side in ("ours", "theirs"))
+        ratio = compared(one, other, row["gpu"])
+        if ratio is None:
+            reasons = "; ".join(filter(None, (row.get("refusal"), one.refusal, other.refusal)))
+            without.append(f"no estimate: {row['test']}, {row['kernel'][:40]}: {reasons[:200]}")
+            continue
+        place = f"{row['test'].rsplit('/', 1)[-1]} | {row['kernel'][:40]} | {'x'.join(map(str, row['grid']))}"
+        text = f"{ratio[0]:.2f} ({ratio[1]:.2f} to {ratio[2]:.2f})"
+        both.append((ratio, f"| {place} | {one.microseconds:.1f} | {other.microseconds:.1f} | {text} |"))
+    both.sort(key=lambda each: -each[0][0])
+    lines = ["| test | kernel | grid | ours us | reference us | ratio |", "|---|---|---|---|---|---|"]
+    lines += [line for _, line in both]
+    if both:
+        mean = statistics.geometric_mean(ratio for (ratio, _, _), _ in both)
+        slower = sum(low > 1 for (_, low, _), _ in both)
+        lines.append(f"{len(both)} launches: {mean:.2f} of the reference's time, {slower} slower for all parameters")
+    return [*lines, *without]
 
 
 def main(arguments: Sequence[str] = ()) -> int:

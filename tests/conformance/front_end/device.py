@@ -214,8 +214,7 @@ class Device:
         self.launches += 1
         if self.backend == "compile":
             return
-        types = _parameter_types(bytecode, name)
-        arguments = [_value(data, type) for data, type in zip(read([_size(type) for type in types]), types)]
+        types, arguments = parameters(bytecode, name, read)
         memory = HostMemory()
         for tensor in self._tensors:
             storage = tensor.untyped_storage()
@@ -370,6 +369,12 @@ def vendor_code(bytecode: bytes, target: str) -> Compiled:
 def _compiled(bytecode: bytes, name: str, target: str) -> tuple[str, dict]:
     kernel = next(k for k in tileiras.compile(bytecode, gpu_name=target).kernels if k.name == name)
     return kernel.artifacts[".ptx"].decode(), json.loads(kernel.artifacts[".json"])
+
+
+def parameters(bytecode: bytes, name: str, read: Any) -> tuple[list[Any], list[Any]]:
+    """The types of an entry's parameters, and their values in a launch: addresses and numbers."""
+    types = _parameter_types(bytecode, name)
+    return types, [_value(data, type) for data, type in zip(read([_size(type) for type in types]), types)]
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device import Device, TooLarge, _parameter_types, _size, _value
+from device import Device, TooLarge, parameters
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from bench.estimates import GPUS, Job, compiled_and_timed, ours, theirs  # noqa: E402
+from bench.estimates import GPUS, Job, compiled_and_timed, ours, taken, theirs  # noqa: E402
 from tileiras.targets import rates  # noqa: E402
 
 
@@ -40,10 +40,9 @@ class TimedDevice(Device):
         if (digest, name) in self._timed:
             return
         self._timed.add((digest, name))
-        types = _parameter_types(bytecode, name)
-        values = [_value(data, type) for data, type in zip(read([_size(type) for type in types]), types)]
+        types, values = parameters(bytecode, name, read)
         arrays = self._arrays()
-        parameters = [
+        arguments = [
             _from(arrays, value) if hasattr(type, "pointee_type") else value for value, type in zip(values, types)
         ]
         gpu = rates.gpu(GPUS[self.target])
@@ -51,8 +50,8 @@ class TimedDevice(Device):
         try:
             with self._time_limit():
                 for side, compile_ in (("ours", ours), ("theirs", theirs)):
-                    timed = compiled_and_timed(compile_, Job(name, bytecode, name, grid, parameters), gpu)
-                    row[side], row[f"{side}_refusal"] = timed.microseconds, timed.refusal
+                    job = Job(name, bytecode, name, grid, arguments)
+                    row[side] = taken(compiled_and_timed(compile_, job, gpu))._asdict()
         except TooLarge as error:
             row["refusal"] = str(error)
         with open(self.times, "a", encoding="utf-8") as file:
