@@ -111,9 +111,11 @@ class Places:
 def shared_limit(func: Operation, target: Target) -> int:
     """Maximum bytes of shared memory of a CTA: sm_107 has more than the address of a matrix descriptor reaches, which
     counts from the memory that the system reserves."""
-    if not any(isinstance(op, tileas.TensorDotOp) or is_of_tensor_memory(op) for op in func.walk()):
+    reach = ADDRESS_MASK + 1 - target.shared_reserved
+    if target.shared_per_cta <= reach:
         return target.shared_per_cta
-    return min(target.shared_per_cta, ADDRESS_MASK + 1 - target.shared_reserved)
+    reads = any(isinstance(op, tileas.TensorDotOp) or is_of_tensor_memory(op) for op in func.walk())
+    return reach if reads else target.shared_per_cta
 
 
 def stage_error(buffer: Value, alignment: int, user: str) -> str:

@@ -111,22 +111,23 @@ def ring_plans(facts: Facts, ptx: str) -> Iterator[Plan]:
     clusters = re.findall(r"\.reqnctapercluster (\d+)(?:, (\d+))?(?:, (\d+))?", ptx) if ptx.count(".entry") > 1 else ()
     shapes = {(1, 1, 1), *(tuple(int(size or 1) for size in sizes) for sizes in clusters)}
     own_trips = {tiles + (more > 0) for tiles, more in TRIPS}
-    for trips in range(2 * ring_depth(ptx) + 1) if any(each.counts_trips for each in facts.parameters) else ():
+    has_loops = any(each.counts_trips for each in facts.parameters)
+    for trips in range(2 * ring_depth(ptx) + 1) if has_loops else ():
         for shape in sorted(shapes) if trips not in own_trips else ():
             yield _shaped(facts, shape, (max(shape), 0), trips)
-    for shape in sorted(shapes - {(1, 1, 1)}) if any(each.counts_trips for each in facts.parameters) else ():
+    for shape in sorted(shapes - {(1, 1, 1)}) if has_loops else ():
         # The longest of `plans` has one tile block.
         yield _shaped(facts, shape, (max(shape), 0), max(ring_trips(ptx), TRIPS[-1][0]))
     for shape in ((3, 1, 1), (1, 3, 1)) if clusters else ():
         yield _shaped(facts, shape, (2, 1), 2)
     drift = drift_trips(ptx)
-    if drift and any(each.counts_trips for each in facts.parameters):
+    if drift and has_loops:
         yield _shaped(facts, _longest(facts, drift), (1, 0), drift)
 
 
 def _longest(facts: Facts, trips: int) -> tuple[int, ...]:
-    """The grid whose last tile block has as many trips of a loop that later blocks have more of; one block, if none
-    does."""
+    """The grid whose last tile block has `trips` trips of a loop whose trip count grows with the tile block's number;
+    one block without such a loop."""
     shape = [1, 1, 1]
     tiles = [each.tile for each in facts.parameters if each.counts_trips and each.later_axis is None and each.tile]
     for each in facts.parameters:
@@ -144,8 +145,8 @@ def _shaped(facts: Facts, shape: tuple[int, ...], size: tuple[int, int], trips: 
 
 
 def split_plans(facts: Facts) -> Iterator[Plan]:
-    """Loops that end at a number of its own, at the first tile and behind it, where views have more tiles: a second
-    loop, from there to the end of the view, has whole tiles."""
+    """A loop ends at a parameter that is no extent of a view, after no tile and after one: a second loop, from there to
+    the end of the view, has whole tiles."""
     extents = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
     sizes = [each for each in facts.parameters if each.counts_trips and each.kind == "size"]
     bounds = [each for each in sizes if each.position not in extents]

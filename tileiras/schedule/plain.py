@@ -10,7 +10,7 @@ and `nv_tileas.no_room` on those that could but found no shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileiras import schedule
@@ -43,7 +43,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy, regist
 from tileiras.targets.sm import WARPGROUP
 
 from .induction_variable import can_look_ahead, trip_count
-from .materialize.register_prefetch import loads_of_next_share, prefetched_loads
+from .materialize.register_prefetch import Prefetched, loads_of_next_share, prefetched_loads
 from .remarks import ScheduleRemarks
 from .ring_depth import LEAST_CTAS, depth_of_copies
 from .single_buffer import turns_of, turns_of_threads
@@ -214,18 +214,23 @@ class _Scheduler:
         return remark if self._engine is None else self._engine.emit(remark)
 
     def _prefetch(self, loop: scf.ForOp) -> bool | None:
-        """Whether loads of a loop run ahead in registers, by one iteration, as they can on every target; None when none
-        does."""
-        may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
-        loads = prefetched_loads(loop, self._func) if may else []
+        """Whether loads of a loop run ahead of its dots in registers; None when none does."""
         reason = Reason("loops.no-async-copy", target=self._target.name)
-        if not loads:
-            self._as_written(loop, reason)
-            return None
-        if self._remarks is not None:
-            self._remarks.prefetched(loop, [each.load for each in loads], reason)
-        self._schedule(loop, tileas.PREFETCH, 2, [each.load for each in loads])
-        return True
+        if self._loads_in_registers(loop, lambda: prefetched_loads(loop, self._func), reason):
+            return True
+        self._as_written(loop, reason)
+        return None
+
+    def _loads_in_registers(self, loop: scf.ForOp, find: Callable[[], list[Prefetched]], reason: Reason) -> bool:
+        """Give a loop the schedule in which loads run one iteration ahead in registers, as they can on every target,
+        where it has any."""
+        may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
+        loads = [each.load for each in find()] if may else []
+        if loads and self._remarks is not None:
+            self._remarks.prefetched(loop, loads, reason)
+        if loads:
+            self._schedule(loop, tileas.PREFETCH, 2, loads)
+        return bool(loads)
 
     def _schedule(self, loop: scf.ForOp, kind: str, stages: int, loads: list[Any]) -> None:
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
@@ -280,13 +285,8 @@ class _Scheduler:
 
     def _loads_next_share(self, loop: scf.ForOp) -> bool:
         """Schedule the loads of a tile block's next rows ahead, in registers: no other CTA hides their latency."""
-        may = can_look_ahead(loop) and self._stages != 1
-        loads = [each.load for each in loads_of_next_share(loop, self._func, self._target)] if may else []
-        if loads and self._remarks is not None:
-            self._remarks.prefetched(loop, loads, Reason("loops.few-tile-blocks"))
-        if loads:
-            self._schedule(loop, tileas.PREFETCH, 2, loads)
-        return bool(loads)
+        reason = Reason("loops.few-tile-blocks")
+        return self._loads_in_registers(loop, lambda: loads_of_next_share(loop, self._func, self._target), reason)
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keep the mark of loads that a tensor map can serve where their stages can be filled with boxes; return the
