@@ -104,7 +104,7 @@ def _is_only_stored(body: str, code: str, registers: Definitions) -> bool:
 
 
 def _place(registers: Definitions, name: str) -> tuple[str, int]:
-    """What an address is a constant distance from, and the distance."""
+    """The base of an address, and its constant distance from the base."""
     distance = 0
     while len(every := registers.definitions.get(name, ())) == 1:
         opcode, inputs = every[0]

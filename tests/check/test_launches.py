@@ -369,7 +369,7 @@ def test_later_tile_blocks_have_trips_for_wrong_counts():
 
 
 def test_a_loop_behind_another_has_whole_tiles():
-    """The first loop ends at a number of its own, where the second one begins, which ends with the view."""
+    """The first loop ends at a parameter, where the second one begins, which ends with the view."""
     body = """
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>

@@ -36,7 +36,7 @@ def same_versions(terms: Terms, block: Block, old: Any, new: Any) -> str:
 
 
 def _loads(terms: Terms, region: Block, differs: list[Any]) -> dict[str, Any]:
-    """Of each register, the type and the place that a region loads it from; a value of its own for any other."""
+    """Register -> type and place of the load that defines it in a region; a unique value for registers without one."""
     result: dict[str, Any] = {}
     for each in region.statements:
         match = _LOAD.match(each.opcode)

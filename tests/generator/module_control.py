@@ -10,7 +10,7 @@ from tests.generator.module_writer import Memory, Value, Writer
 from tests.kernels.views import tile_type
 
 Body = Callable[[Writer, int], None]
-"""Writes about so many statements into the current region."""
+"""A function that writes about a given number of statements into the current region."""
 MOST_ROUNDS = 24
 """Executions of a statement by a tile block."""
 

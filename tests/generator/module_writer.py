@@ -129,7 +129,7 @@ class Writer:
         return [value for value in self.scope.chain() if allowed(value)]
 
     def any(self, elements: Iterable[str] = (), is_exact: bool = False, most: int | None = None) -> Value:
-        """A value of one of these types, mostly a recent one; converted if there is none."""
+        """A value of one of these types, preferably a recent one; otherwise a converted value."""
         wanted = tuple(elements)
         limit = self.most if most is None else most
 

@@ -2,7 +2,7 @@
 
 A module computes with values of every type and rank, reads and writes memory through pointers and views, and carries
 tiles and tokens through loops and branches.  It is well defined: every access is inside of memory and ordered by
-tokens, and tile blocks share what they only read, or update by operations whose order does not matter.
+tokens, and tile blocks share memory only for reads, or for updates in any order.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class _Builder:
                 module_tiles.scaled_dot(w)
 
     def results(self) -> None:
-        """Store several of the last values, each to an array of its own."""
+        """Store several of the last values, each to a separate array."""
         w = self.w
         count = self.pick.choice((1, 2, 3, 4, 5))
         chosen = list(dict.fromkeys([w.scope.values[-1], *(w.any() for _ in range(count))]))

@@ -29,7 +29,7 @@ def prepared(name: str) -> Model:
 
 
 def lengths(model: Model, cuts: tuple[int, ...] = (8, 4, 0)) -> list:
-    """The cluster with so many periods of its iterations left out."""
+    """The cluster without a number of periods of its iterations."""
     (cluster,) = model.recording.clusters
     state = steady_state.find(cluster, {number: block.lines for number, block in model.recording.blocks.items()})
     assert state is not None
