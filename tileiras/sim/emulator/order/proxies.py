@@ -16,6 +16,7 @@ a fence behind the release that orders the two accesses does not lie between the
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,7 +124,7 @@ class Fencing:
         return spread(with_fence, starts, numbers.size)
 
     def _cover(self, numbers: np.ndarray, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-        added: list[list[Event]] = [[] for _ in range(numbers.size)]
+        added: defaultdict[int, list[Event]] = defaultdict(list)  # by row; most rows are behind other fences already
         clock_of = dict(zip((self.leaders >> 5).tolist(), self.times.tolist()))
         for at in np.flatnonzero(np.isin(others, self.own)).tolist():
             if not any(event.warp == -1 for event in self.fences.sets[numbers[at]]):
@@ -147,11 +148,10 @@ class Fencing:
                 covered |= (others[at] == -2 - event.warp) & (times[at] <= self.parted[event.warp])
             for position in at[covered].tolist():
                 added[position].append(event)
-        sets = (
-            self.fences.number((*self.fences.sets[number], *events)) if events else number
-            for number, events in zip(numbers.tolist(), added)
-        )
-        return np.fromiter(sets, np.int32, numbers.size)
+        result = numbers.astype(np.int32)
+        for at, events in added.items():
+            result[at] = self.fences.number((*self.fences.sets[numbers[at]], *events))
+        return result
 
     def _is_behind(self, events: tuple[Event, ...], leader: int) -> bool:
         """Whether a fence by the leader is behind one of these, and so orders nothing more."""
