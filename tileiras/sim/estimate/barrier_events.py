@@ -46,7 +46,7 @@ def commit(engine: Simulation, warp: Warp, event: Event, index: int, at: float) 
     if commit.barriers:
         cause = group.cause or Cause("warp", warp.number, index, at, at, at)
         for place in commit.barriers:
-            engine.push(max(at, group.open), Signal(warp.cluster, key_of(engine, place), 1, 0, cause))
+            engine.push(max(at, group.open), Signal(warp.cluster, key_of(engine, place), commit.count, 0, cause))
         return at + 1, "asynchronous copy", cause
     group.committed.append((group.reads, group.open, group.cause))
     return at + 1, "", None

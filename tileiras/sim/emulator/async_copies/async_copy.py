@@ -17,7 +17,7 @@ from ..order.races import differ
 from ..ptx.decoder import Decoder, Instruction, Modifiers, instruction
 from ..ptx.module import Immediate, Register
 from ..ptx.types import PRED, U32, U64
-from .barrier_objects import barrier_cell, change_counts, complete
+from .barrier_objects import barriers_at, change_counts, check_initialised, complete, state_at
 
 if TYPE_CHECKING:
     from ..launch.scheduler import Batch
@@ -163,18 +163,20 @@ def decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     address = address_slot(decoder, decoder.operands(1)[0], space)
 
     def step(group: WarpGroup) -> None:
+        cells, elements, threads = barriers_at(group, item, address, space)
+        check_initialised(group, item, elements, threads)
         together: dict[tuple[int, int], list[int]] = {}
-        for thread in group.active().tolist():
-            cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
-            together.setdefault((thread // 32, cell), []).append(thread)
+        for element, thread in zip(elements, threads):
+            together.setdefault((thread // 32, element), []).append(thread)
+        for (_, element), own in together.items():
+            state_at(group, item, cells, element, own[0])  # raises an error for an object that is no barrier
             if adds_arrival:
-                change_counts(group, item, thread, cell, pending=1)
+                change_counts(group, item, own[0], element, pending=len(own))
             if group.launch.recorder is not None:
-                if adds_arrival:  # the phase waits for one more arrival
-                    more = Arrive(place(group, cell), -1, 0)
-                    group.launch.recorder.operation(group, item, thread, more)
-                committed = Commit("cp.async", (place(group, cell),))
-                group.launch.recorder.operation(group, item, thread, committed)
+                barrier = place(group, element)
+                if adds_arrival:
+                    group.launch.recorder.operation(group, item, own[0], Arrive(barrier, -len(own), 0))
+                group.launch.recorder.operation(group, item, own[0], Commit("cp.async", (barrier,), len(own)))
         group.batch.bulk_copies += [CopyArrival(group, item, own, cell) for (_, cell), own in together.items()]
         group.launch.fruitless_waits = 0
 

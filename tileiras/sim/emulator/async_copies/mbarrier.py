@@ -270,9 +270,11 @@ class _Look:
 
     def _tell(self, group: WarpGroup, elements: list[int], threads: list[int], waits: bool) -> None:
         phases = group.full(self.phase)
-        for thread, element in count_by_warp(group, elements, threads, lambda thread: 1):
-            first = next(each for each, where in zip(threads, elements) if where == element and each & ~31 == thread)
-            phase_wait = PhaseWait(place(group, element), int(phases[first]) & 1, waits)
+        first: dict[tuple[int, int], int] = {}
+        for element, thread in zip(elements, threads):
+            first.setdefault((thread >> 5, element), thread)
+        for (_, element), thread in first.items():
+            phase_wait = PhaseWait(place(group, element), int(phases[thread]) & 1, waits)
             group.launch.recorder.operation(group, self.item, thread, phase_wait)
 
     def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
@@ -282,12 +284,13 @@ class _Look:
             # PTX ISA, "mbarrier.test_wait": "the valid values of phaseParity operand are 0 and 1".
             thread = threads[int(bad.argmax())]
             group.fault(f"the parity of a phase is 0 or 1, and not {int(phases[thread])}", self.item, thread)
-        phase_parities = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
+        sought = (phases[threads] & 1).tolist()
+        phase_parities = dict(zip(elements, sought))
         _deliver(group.batch, cells, phase_parities)
         check_initialised(group, self.item, elements, threads)
         parities = {each: state_at(group, self.item, cells, each, threads[0]).parity for each in phase_parities}
         complete = np.zeros(group.n, bool)
-        complete[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
+        complete[threads] = [parities[element] != parity for element, parity in zip(elements, sought)]
         completions = [(element, thread) for element, thread in zip(elements, threads) if complete[thread]]
         if completions:
             synchronise(group, *(list(each) for each in zip(*completions)), self.order, False, True)

@@ -70,10 +70,11 @@ class Multiply(NamedTuple):
 
 class Commit(NamedTuple):
     """Pending operations of the thread become a group of ``kind`` (`cp.async`, `bulk`, `wgmma`), or, with
-    ``barriers``, arrive at each of them on completion (`tcgen05`, `cp.async`)."""
+    ``barriers``, arrive ``count`` times at each of them on completion (`tcgen05`, `cp.async`)."""
 
     kind: str
     barriers: tuple[Place, ...] = ()
+    count: int = 1
 
 
 class WaitGroup(NamedTuple):
