@@ -47,7 +47,7 @@ from tileiras.targets.rates import Gpu
 from tileiras.targets.sm import WARP_SIZE, occupancy
 
 _AGREE = 0.01
-"""Relative difference up to which two stretches of a steady state count as equal in length."""
+"""Relative error of an extrapolated time, by the difference of two stretches of the steady state."""
 _FULL = 1.01
 """Utilisation that no unit exceeds, up to the extrapolation of loops."""
 _FIRST_KEPT = 8
@@ -262,14 +262,16 @@ class Model:
                     self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                     return None
                 first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
-                if second >= length and abs(second - first) <= _AGREE * second + 1:
-                    end = begin + 2 * length
+                end = begin + 2 * length
+                since = 0 if length > stretch else 1  # the mean of both if they are uneven
+                rate, left = (first + second) / 2 if since == 0 else second, (state.trips - end) / length
+                error, total = abs(second - first) / (2 - since) * left, outcomes[2].cycles + rate * left
+                if second >= length and error <= _AGREE * total:
                     self.note(
                         f"of {state.trips} iterations of {where} {end} were simulated: its iterations repeat with a "
                         f"period of {period}, and {length} more took {first:.0f} and then {second:.0f} cycles"
                     )
                     sample = Sample((traces[0],) * count, slots, active or self.active, outcomes[0].cycles)
-                    since = 0 if length > stretch else 1  # the mean of both if they are uneven
                     more = (2 - since) * length
                     cycles = outcomes[2].cycles - outcomes[since].cycles
                     each = cycles / more / state.executions / max(1.0, count / slots)
