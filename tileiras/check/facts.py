@@ -23,7 +23,7 @@ _FLOWS = {*origins._SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", 
 _TILED = ("cuda_tile.make_partition_view", "cuda_tile.make_strided_view", "cuda_tile.make_gather_scatter_view")
 _MOVED = ("cuda_tile.offset", "cuda_tile.make_tensor_view")
 _DEFAULT_TILE = 4
-MOST_TILES = 8
+MOST_TILES = 16
 """Tiles of a view that launches have room for, where a program counts its tiles by a constant."""
 
 

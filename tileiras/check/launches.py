@@ -163,9 +163,10 @@ def roomy_plans(facts: Facts) -> Iterator[Plan]:
     """One tile block, and views that extend a tile beyond those that the program counts: a trip too many writes there,
     where it is otherwise masked, or reads NaN, where another view ends; and a grid of one block comes to the end of
     each loop over tiles exactly."""
-    has_others = any(len(group) > 1 and any(facts.parameters[each].counts_trips for each in group)
-                     for group in facts.groups)  # fmt: skip
-    for turn in range(ROOMY_LAUNCHES) if facts.groups and (facts.reads_grid or has_others) else ():
+    may_show = facts.reads_grid or facts.constant_trips > 1 or any(
+        len(group) > 1 and any(facts.parameters[each].counts_trips for each in group) for group in facts.groups
+    )  # fmt: skip
+    for turn in range(ROOMY_LAUNCHES) if facts.groups and may_show else ():
         plan = _plan(facts, 3 * turn)
         for group in facts.groups:
             members = [facts.parameters[position] for position in group]
