@@ -247,6 +247,26 @@ def test_an_update_that_orders_no_other_access(behind, is_same):
     assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
 
 
+@pytest.mark.parametrize(("before", "behind", "is_same"), [
+    ("fence.proxy.async.shared::cta;\n	bar.sync 	0;", "", True),
+    ("fence.proxy.async.global;\n	bar.sync 	0;", "", False), ("bar.sync 	0;", "", False),
+    ("@%p3 fence.proxy.async.shared::cta;\n	bar.sync 	0;", "", False),
+    ("fence.proxy.async.shared::cta;\n	bar.sync 	0;", "	barrier.cluster.arrive.relaxed;\n", False),
+])  # fmt: skip
+def test_initialised_barriers_behind_another_fence(before, behind, is_same):
+    ptx = TILES.replace("	@%p2 bra 	$L__BB0_2;\n", f"""	setp.ne.s32 	%p9, %r4, 0;
+	@%p9 bra 	$L__BB0_3;
+	mbarrier.init.shared.b64 	[%r20], 1;
+	fence.mbarrier_init.release.cluster;
+$L__BB0_3:
+	{before}
+	@%p9 bra 	$L__BB0_1;
+	tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r20];
+{behind}""")
+    every = [each for each in faults(ptx, "order deleted") if each.line.startswith("fence.mbarrier_init")]
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []))) for each in every] == [is_same]
+
+
 @pytest.mark.parametrize(("copy", "is_same"), [
     ("global.shared::cta.tile.bulk_group [%rd21, {%r4, %r4}], [%r4]", True),
     ("shared::cta.global.tile.mbarrier::complete_tx::bytes [%r4], [%rd21, {%r4, %r4}], [%r4]", False),
