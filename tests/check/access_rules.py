@@ -18,6 +18,10 @@ ONLY_STORED = (
     'PTX ISA, "Out of Boundary Access": the fill mode is the value of elements that a copy from global memory reads'
     " outside of the tensor; all copies by the map are to global memory"
 )
+INITIALISED = (
+    'PTX ISA, "membar, fence": fence.proxy.async orders an initialisation before the asynchronous proxy; all threads'
+    " run it and meet at a barrier before any tcgen05.commit, and only threads of the block signal a barrier otherwise"
+)
 _ADDRESSES = re.compile(r"(?:mov|add|sub|mul|mad|shl|shr|and|or|cvt|cvta|selp|min|max|shfl|bfe|rem|div)\.")
 _WRITES = re.compile(r"(?:st|atom|red|multimem)\.(?!\S*shared)|cp\.async\.bulk\.|cp\.reduce|tensormap\.cp_fenceproxy")
 
@@ -62,6 +66,8 @@ def by_access(fault: Fault, original: str, place: int, registers: Definitions, r
     if fault.kind == "order weakened" and re.match(r"(?:atom|red)\.", code):
         is_scope = re.search(r"\.(?:cta|cluster|gpu|sys)\.", code)[0] not in fault.changed  # type: ignore[index]
         return "" if is_scope or not _is_alone(original, place, code, registers, read_only) else NO_OTHER_WRITE
+    if code.startswith("fence.mbarrier_init") and fault.kind in ("order deleted", "order moved"):
+        return INITIALISED if _is_initialised_later(original, place) else ""
     if code.startswith("tensormap.replace.tile.fill_mode"):
         return ONLY_STORED if _is_only_stored(_body(original, place), code, registers) else ""
     return ""
@@ -69,6 +75,29 @@ def by_access(fault: Fault, original: str, place: int, registers: Definitions, r
 
 def _body(original: str, place: int) -> str:
     return original[original.rfind("\n{\n", 0, place) : original.find("\n}\n", place)]
+
+
+_OTHER_BLOCKS = re.compile(r"barrier\.cluster|mapa|multicast|\.reqnctapercluster|cp\.async\.bulk\.(?!wait|commit)")
+"""Statements by which copies, or another tile block, may signal a barrier."""
+
+
+def _is_initialised_later(original: str, place: int) -> bool:
+    """Whether every `tcgen05.commit` comes behind a fence of all threads between the proxies and their barrier."""
+    if _OTHER_BLOCKS.search(original):
+        return False
+    flow = Flow(original, place)
+    fencing = [
+        block.number for block in flow.blocks
+        if re.search(r"fence\.proxy\.async(\.shared::cta)? (.* )?bar\.sync\b", " ".join(
+            f"{each.opcode} " for each in block.statements if not each.guard))
+    ]  # fmt: skip
+    before, _ = flow.at(place)
+    # The initialising block alone, and whole fencing blocks, are on the way to no commit.
+    early = {0, before.number} | flow.reachable(0, frozenset(fencing))
+    return bool(fencing) and not any(
+        each.opcode.startswith("tcgen05.commit") or "tcgen05.commit" in " ".join(each.operands)
+        for number in early for each in flow.blocks[number].statements
+    )  # fmt: skip
 
 
 def _is_alone(original: str, place: int, code: str, registers: Definitions, read_only: frozenset[int]) -> bool:

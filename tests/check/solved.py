@@ -21,6 +21,7 @@ try:
     from tests.check.lanes import free_constants, proof_of_lanes
     from tests.check.terms import Terms, Unknown
     from tests.check.versions import same_versions
+    from tests.check.warps import another_warp
 except ImportError:  # pragma: no cover
     z3 = None
 
@@ -50,6 +51,8 @@ def solved(fault: Fault, original: str, place: int, facts: Facts, undefined: Und
     except StopIteration:
         return ""
     why = proof_of_lanes(fault, terms, block, statement) or _without_signs(fault, terms, block, statement)
+    if not why and fault.kind == "predicate":
+        why = another_warp(terms, block, statement)
     if why or len(statement.results) != 1:
         return why
     try:

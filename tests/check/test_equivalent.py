@@ -152,6 +152,52 @@ def test_another_lane_stores_the_same(value, is_same):
     assert bool(proof(SUM.replace("VALUE", value), "predicate", "st.shared")) == is_same
 
 
+# Threads of the last two of four warps read the same elements as those of the first two, which store them.
+TWINS = """
+.visible .entry k(
+	.param .u64 k_param_0,
+	.param .u32 k_param_1
+)
+.reqntid 128
+{
+	ld.param.b64 	%rd1, [k_param_0];
+	ld.param.b32 	%r9, [k_param_1];
+	mov.u32 	%r1, %tid.x;
+	and.b32 	%r2, %r1, 64;
+	setp.eq.b32 	%p1, %r2, 0;
+	and.b32 	%r3, %r1, PLACE;
+	mov.b32 	%r5, 0;
+	mov.b32 	%r6, 0;
+$L__BB0_1:
+	add.s32 	%r7, %r3, %r5;
+	mul.wide.u32 	%rd2, %r7, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	setp.lt.u32 	%p2, %r7, %r9;
+	@%p2 ld.global.b32 	%r6, [%rd3];
+	shfl.sync.bfly.b32 	%r8, %r6, 16, 31, -1;
+	add.s32 	%r5, %r5, 1;
+	setp.lt.u32 	%p3, %r5, LAST;
+	@%p3 bra 	$L__BB0_1;
+	shl.b32 	%r4, %r3, 2;
+	@%p1 st.shared.b32 	[%r4], %r8;
+	ret;
+
+}
+"""
+
+
+@pytest.mark.parametrize(("place", "last", "read_only", "is_same"), [
+    ("63", "%r9", {0}, True), ("127", "%r9", {0}, False), ("63", "%r1", {0}, False), ("63", "%r9", set(), False),
+])  # fmt: skip
+def test_another_warp_stores_the_same(place, last, read_only, is_same):
+    """Not where the place, the trips of the loop or other tile blocks' stores make a difference."""
+    ptx = TWINS.replace("PLACE", place).replace("LAST", last)
+    known = Facts([Parameter(0, "pointer", None), Parameter(1, "size", IntegerType(32))], [], [])
+    (fault,) = (each for each in faults(ptx, "predicate") if "st.shared" in each.line)
+    undefined = NOTHING._replace(read_only=frozenset(read_only))
+    assert bool(solved(fault, ptx, place_of(fault, ptx), known, undefined)) == is_same
+
+
 def test_signs_of_numbers_without_a_sign():
     ptx = TILES.replace("BOUND", "%r1")
     assert proof(ptx.replace("shr.u32 	%r5", "shr.s32 	%r5"), "type", "%r5, %r1")
@@ -245,6 +291,26 @@ def test_an_update_that_orders_no_other_access(behind, is_same):
     weaker = update.strip().replace("acq_rel", "acquire").rstrip(";")
     fault = Fault(ptx.replace("atom.acq_rel", "atom.acquire"), "order weakened", update.strip(), weaker)
     assert bool(equivalent.by_rule(fault, ptx, Facts([], [], []))) == is_same
+
+
+@pytest.mark.parametrize(("before", "behind", "is_same"), [
+    ("fence.proxy.async.shared::cta;\n	bar.sync 	0;", "", True),
+    ("fence.proxy.async.global;\n	bar.sync 	0;", "", False), ("bar.sync 	0;", "", False),
+    ("@%p3 fence.proxy.async.shared::cta;\n	bar.sync 	0;", "", False),
+    ("fence.proxy.async.shared::cta;\n	bar.sync 	0;", "	barrier.cluster.arrive.relaxed;\n", False),
+])  # fmt: skip
+def test_initialised_barriers_behind_another_fence(before, behind, is_same):
+    ptx = TILES.replace("	@%p2 bra 	$L__BB0_2;\n", f"""	setp.ne.s32 	%p9, %r4, 0;
+	@%p9 bra 	$L__BB0_3;
+	mbarrier.init.shared.b64 	[%r20], 1;
+	fence.mbarrier_init.release.cluster;
+$L__BB0_3:
+	{before}
+	@%p9 bra 	$L__BB0_1;
+	tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r20];
+{behind}""")
+    every = [each for each in faults(ptx, "order deleted") if each.line.startswith("fence.mbarrier_init")]
+    assert [bool(equivalent.by_rule(each, ptx, Facts([], [], []))) for each in every] == [is_same]
 
 
 @pytest.mark.parametrize(("copy", "is_same"), [

@@ -412,6 +412,45 @@ def test_views_have_room_beyond_a_constant_count_of_tiles():
     assert sizes == [1024, 1025]
 
 
+@pytest.mark.parametrize("name", ["matmul_f16.py", "kernels/matmul_grouped.py"])
+def test_a_view_goes_on_where_another_one_ends(name):
+    """A trip too many of a loop over the tiles of both reads there, where there is NaN, and multiplies by the zeros
+    behind the other."""
+    parsed = tileiras.parse(EXAMPLES / name)
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    groups = [each for each in described.groups if any(described.parameters[at].counts_trips for at in each)]
+    several = next(each for each in groups if len(each) > 1)
+    tiles = [
+        tuple(-(-plan.numbers[at] // described.parameters[at].tile) for at in several)
+        for plan in launches.roomy_plans(described)
+    ]  # fmt: skip
+    assert len(set(tiles)) == 2 and all(min(each) < max(each) for each in tiles)
+
+
+DECIDES = {
+    "sums": ("%r = addf %value, %value : tile<256xf32>", False),
+    "a comparison": ("""%zero = constant <f32: 0.0> : tile<256xf32>
+    %is = cmpf less_than ordered %value, %zero : tile<256xf32> -> tile<256xi1>
+    %r = select %is, %value, %zero : tile<256xi1>, tile<256xf32>""", True),
+    "bits": ("""%bits = bitcast %value : tile<256xf32> -> tile<256xi32>
+    %r = itof %bits signed : tile<256xi32> -> tile<256xf32>""", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECIDES)
+def test_floats_are_computed_where_they_may_decide(name):
+    body, may_decide = DECIDES[name]
+    parsed = tileiras.parse(rows(body.replace("%r ", "%result ")))
+    (entry,) = entries_of(parsed)
+    described = facts(entry)
+    assert described.reads_floats == may_decide
+    fitted = [fit(entry, parsed, described, plan) for plan in launches.plans(described)]
+    described.reads_floats = True
+    again = [fit(entry, parsed, described, plan) for plan in launches.plans(described)]
+    assert [(each.grid, each.describe()) for each in fitted] == [(each.grid, each.describe()) for each in again]
+
+
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
     plans = list(launches.ring_plans(product(), code))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,23 @@ _MOST_TILES = {False: 2, True: 5}
 """Tiles of a size, by whether loops run along it: past the depth of a ring of loads."""
 
 
+class _Apart(NamedTuple):
+    """The differences of the operands of one comparison in one launch, each once."""
+
+    differences: np.ndarray
+    values: frozenset[int]
+
+
+class _Open(NamedTuple):
+    """Comparisons of one launch that have not met their bounds: their lines, the differences of all together, and for
+    each line the weight of its votes and the number of its differences."""
+
+    lines: list[int]
+    differences: np.ndarray
+    weights: np.ndarray
+    counts: np.ndarray
+
+
 class Boundaries:
     """The comparisons of one code in the launches so far."""
 
@@ -37,7 +55,7 @@ class Boundaries:
         self.positions = [each.position for each in facts.parameters if each.kind == "size"]
         self.met: Counter[int] = Counter()
         """Launches in which operands were equal, by line of the PTX."""
-        self._apart: dict[int, dict[tuple[int, ...], np.ndarray]] = {}
+        self._apart: dict[int, dict[tuple[int, ...], _Apart]] = {}
         """Line -> the sizes of the smallest launches that executed it -> the differences of its operands there."""
         self._failed: Counter[tuple[int, int, int]] = Counter()
         """(line, parameter, sign) -> expectations that failed: the difference does not change with the parameter so."""
@@ -59,19 +77,20 @@ class Boundaries:
         """A launch with these sizes has been executed."""
         sizes = tuple(numbers.get(position, 0) for position in self.positions)
         now = {line: np.unique(np.concatenate(parts)) for line, parts in self._now.items()}
-        for line, differences in now.items():
-            self.met[line] += 0 in differences
+        is_met = {line for line, differences in now.items() if 0 in differences}
+        self.met.update(is_met)
         for line, launches in self._apart.items():
-            if line not in now or 0 not in now[line]:
-                for before, differences in launches.items():
-                    changes = [(at, new - old) for at, old, new in zip(self.positions, before, sizes) if new != old]
-                    self._failed.update({
-                        (line, position, sign): 4 if len(changes) == 1 else 1
-                        for position, change in changes for sign in (1, -1) if sign * change in differences
-                    })  # fmt: skip
+            if line in is_met or self.met[line] >= _TWICE:
+                continue
+            for before, apart in launches.items():
+                changes = [(at, new - old) for at, old, new in zip(self.positions, before, sizes) if new != old]
+                for position, change in changes:
+                    for sign in (1, -1):
+                        if sign * change in apart.values:
+                            self._failed[line, position, sign] += 4 if len(changes) == 1 else 1
         for line, differences in now.items():
             rows = self._apart.setdefault(line, {})
-            rows[sizes] = differences
+            rows[sizes] = _Apart(differences, frozenset(differences.tolist()))
             if len(rows) > _KEPT:
                 del rows[max(rows, key=sum)]
         self._now = {}
@@ -83,12 +102,13 @@ class Boundaries:
         """
         bases: dict[tuple[int, ...], dict[int, np.ndarray]] = {}
         for line, launches in self._apart.items():
-            for sizes, differences in launches.items() if self.met[line] < _TWICE else ():
-                bases.setdefault(sizes, {})[line] = differences
+            for sizes, apart in launches.items() if self.met[line] < _TWICE else ():
+                bases.setdefault(sizes, {})[line] = apart.differences
         best: tuple[float, dict[int, int], dict[int, int]] = (0.0, {}, {})
         for sizes, lines in bases.items():
             base = dict(zip(self.positions, sizes))
-            changes = [change for group in groups if (change := self._group(group, lines, base))[0] > 0]
+            open_lines = self._open(lines)
+            changes = [change for group in groups if (change := self._group(group, open_lines, base))[0] > 0]
             if one and changes:
                 changes = [max(changes, key=lambda each: each[0])]
             votes = sum(each for each, _ in changes)
@@ -99,7 +119,7 @@ class Boundaries:
         return base | choice
 
     def _group(
-        self, members: Sequence[Parameter], lines: Mapping[int, np.ndarray], base: Mapping[int, int]
+        self, members: Sequence[Parameter], lines: _Open, base: Mapping[int, int]
     ) -> tuple[float, dict[int, int]]:
         """Votes for the best sizes of a group, and the sizes."""
         tile = max(1, *(each.tile for each in members))
@@ -128,15 +148,20 @@ class Boundaries:
                     sizes[member.position] = base[member.position] if as_before else first
         return total, sizes
 
-    def _votes(self, parameter: Parameter, lines: Mapping[int, np.ndarray], size: int, most: int) -> np.ndarray:
+    def _open(self, lines: Mapping[int, np.ndarray]) -> _Open:
+        differences = [each[each != 0] for each in lines.values()]
+        weights = np.array([0.25 if self.met[line] else 1.0 for line in lines])
+        return _Open(list(lines), np.concatenate(differences), weights, np.array([each.size for each in differences]))
+
+    def _votes(self, parameter: Parameter, lines: _Open, size: int, most: int) -> np.ndarray:
         """For each size up to `most` of a parameter, the comparisons that are expected to meet their bound."""
         votes = np.zeros(most + 1)
-        for line, differences in lines.items():
-            for sign in (1, -1):
-                if self._failed[line, parameter.position, sign] < _FAILURES:
-                    others = size + sign * differences[differences != 0]
-                    others = others[(others > 0) & (others <= most) & (others % parameter.divisor == 0)]
-                    votes[others] += 0.25 if self.met[line] else 1.0
+        for sign in (1, -1):
+            may_follow = [self._failed[line, parameter.position, sign] < _FAILURES for line in lines.lines]
+            others = size + sign * lines.differences
+            fits = (others > 0) & (others <= most) & (others % parameter.divisor == 0)
+            weights = np.repeat(lines.weights * may_follow, lines.counts)
+            votes += np.bincount(others[fits], weights[fits], most + 1)
         for (position, choice), count in self._choices.items():
             if position == parameter.position and count >= _TRIES and choice <= most:
                 votes[choice] = 0

@@ -23,7 +23,7 @@ _FLOWS = {*origins._SAME, "cuda_tile.addi", "cuda_tile.subi", "cuda_tile.muli", 
 _TILED = ("cuda_tile.make_partition_view", "cuda_tile.make_strided_view", "cuda_tile.make_gather_scatter_view")
 _MOVED = ("cuda_tile.offset", "cuda_tile.make_tensor_view")
 _DEFAULT_TILE = 4
-MOST_TILES = 8
+MOST_TILES = 16
 """Tiles of a view that launches have room for, where a program counts its tiles by a constant."""
 
 
@@ -83,6 +83,8 @@ class Facts:
     """Whether the entry has assertions, which may depend on values in arrays."""
     rounds_floats: bool = False
     """Whether floats become integers, which may be addresses."""
+    reads_floats: bool = False
+    """Whether floats may decide anything else than other floats: a comparison, a number, bits of memory."""
     synchronises: bool = False
     """Whether operations of the entry may order tile blocks."""
     sizes_of: dict[Value, list[tuple[str, int] | None]] = field(default_factory=dict)
@@ -117,6 +119,7 @@ def facts(entry: Operation) -> Facts:
                     parameters[number].scales = True
         entry_facts.asserts |= op.name == "cuda_tile.assert"
         entry_facts.rounds_floats |= op.name == "cuda_tile.ftoi"
+        entry_facts.reads_floats |= _reads_floats(op)
         end = constant_of(op.operands[1]) if op.name == "cuda_tile.for" else None
         if end is not None and entry_facts.constant_trips < end <= MOST_TILES:
             entry_facts.constant_trips = end
@@ -130,6 +133,15 @@ def facts(entry: Operation) -> Facts:
                 entry_facts.axes[axis] |= result.has_uses
             entry_facts.reads_grid |= op.name.endswith("num_tile_blocks")
     return entry_facts
+
+
+def _reads_floats(op: Operation) -> bool:
+    """Whether an operation makes something else of floats than floats, or reads memory of floats as another type; of
+    one with regions, the operations in them do."""
+    elements = [[getattr(each.type, "element_type", None) for each in values] for values in (op.operands, op.results)]
+    has_floats = any(isinstance(each, FloatType) for each in elements[0])
+    makes_others = any(each is not None and not isinstance(each, FloatType) for each in elements[1])
+    return op.name == "cuda_tile.ptr_to_ptr" or (has_floats and makes_others and not op.regions)
 
 
 def _tables(entry: Operation, position: dict[Value, int], parameters: list[Parameter]) -> list[Table]:

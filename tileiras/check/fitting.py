@@ -8,6 +8,7 @@ block that touches no new memory, or leaves a view, marks the end of the grid.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -16,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.ir import Operation
+from tileiras.ir import FloatType, Operation
 from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
-from tileiras.sim.interpreter.machine import MEANINGS, Deadlock, InterpreterError, Machine
+from tileiras.sim.interpreter.machine import ELEMENTWISE, MEANINGS, Deadlock, InterpreterError, Machine
 from tileiras.sim.interpreter.undefined import RUN, Run
-from tileiras.sim.interpreter.values import TensorView, width_of
+from tileiras.sim.interpreter.values import TensorView, dtype_of, width_of
 from tileiras.sim.memory import Memory
 
 from . import values
@@ -134,18 +135,45 @@ class _OutsideView(Exception):
 class _Probe(Machine):
     """Checks views and tile numbers, and stops a block that exceeds the limit of operations."""
 
-    def __init__(self, memory: Guarded, grid: tuple[int, int, int], globals_: dict[str, int]) -> None:
+    def __init__(
+        self, memory: Guarded, grid: tuple[int, int, int], globals_: dict[str, int], leaves_floats: bool,
+        plans: dict[int, list],
+    ) -> None:  # fmt: skip
+        """`leaves_floats`: floats decide nothing, and are not computed.  `plans`: those of other tile blocks."""
         super().__init__(memory, grid, globals_, io.StringIO())
         self.guarded = memory
+        self.leaves_floats, self._plans = leaves_floats, plans
         self.steps = 0
         self.limit = _STEPS
 
     def _plan(self, block: Any) -> list:
         plan = self._plans.get(id(block))
         if plan is None:
-            plan = [(op, _probe, op.results) for op in block.operations]
+            is_left = [self.leaves_floats and _is_arithmetic(op) for op in block.operations]
+            plan = [(op, _left if left else _probe, op.results) for op, left in zip(block.operations, is_left)]
             self._plans[id(block)] = plan
         return plan
+
+
+_SUMS = {f"cuda_tile.{name}" for name in ("mmaf", "mmaf_scaled", "reduce", "scan")}
+
+
+def _is_arithmetic(op: Operation) -> bool:
+    elements = [getattr(each.type, "element_type", None) for each in op.results]
+    is_float = bool(elements) and all(isinstance(each, FloatType) for each in elements)
+    return is_float and (op.name in ELEMENTWISE or op.name in _SUMS)
+
+
+def _left(machine: _Probe, op: Operation) -> Any:
+    """Results of an operation that is not computed."""
+    machine.steps += 1
+    zeros = [_zeros(tuple(each.type.shape), dtype_of(each.type.element_type)) for each in op.results]
+    return zeros[0] if len(zeros) == 1 else tuple(zeros)
+
+
+@functools.lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.zeros(shape, dtype)
 
 
 def _probe(machine: _Probe, op: Operation) -> Any:
@@ -175,13 +203,14 @@ def _cover(memory: Guarded, view: TensorView) -> None:
 
 def _check_index(machine: _Probe, op: Operation) -> None:
     view = machine[op.view]
+    space = view.index_space
     for position, index in enumerate(op.index):
         if position == view.sparse:
             continue
         number = int(machine[index])
         if number < 0:
             continue
-        if number >= view.index_space[position]:
+        if number >= space[position]:
             dim = view.dim_map[position]
             size = number * view.steps[position] + view.tile_shape[position]
             tensor = source(op.view.defining_op.operands[0]) if op.view.defining_op else None
@@ -286,6 +315,8 @@ class _Trial:
         self.entry, self.facts, self.plan = entry, facts, plan
         self.module = module
         self.memory = Guarded()
+        self.leaves_floats = not (facts.rounds_floats or facts.reads_floats or facts.asserts)
+        self.plans: dict[int, list] = {}
         self.addresses: dict[int, int] = {}
         self.tables = {each.pointer: each for each in facts.tables}
         self.behind: dict[tuple[int, int], tuple[Parameter, int]] = {}
@@ -348,7 +379,7 @@ class _Trial:
 
     def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:
         """Execute one tile block; whether it touches memory that no earlier block has.  Raises Unfit, _OutsideView."""
-        machine = _Probe(self.memory, grid, self.globals)
+        machine = _Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
         machine.block_id = block_id
         block = self.entry.regions[0].block
         machine.bind(block.arguments, self.bound)
@@ -373,7 +404,7 @@ class _Trial:
         """The grid of a kernel whose tile blocks wait for each other: the plan's.  A launch in which they wait without
         end is judged."""
         grid = tuple(most if uses else 1 for most, uses in zip(self.plan.blocks, self.facts.axes))
-        machine = _Probe(self.memory, grid, self.globals)
+        machine = _Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
         machine.limit *= int(np.prod(grid))
         with contextlib.suppress(Deadlock):
             self._run(lambda: machine.run_tile_blocks(self.entry.regions[0].block, self.bound))

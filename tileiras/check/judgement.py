@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import hashlib
 import io
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +53,7 @@ def judgement(
     run = _Check(module, operation, image, options, seeds, time.monotonic() + budget)
     run.user_launches(user_launches)
     stream = io.StringIO() if is_silent else None
-    with Progress(f"checking {image.entry}", stream=stream) as progress, blas.one_thread():
+    with Progress(f"checking {image.entry}", stream=stream) as progress, blas.one_thread(), _rare_collections():
         run.own_launches(progress)
     verdict = run.verdict(gpu_name)
     if blame is None or not run.wrong:
@@ -59,6 +61,18 @@ def judgement(
     cause = blame(run.facts, run.wrong)
     finding = Finding("blame", cause.message, cause.location)
     return dataclasses.replace(verdict, blame=cause, findings=(*verdict.findings, finding))
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Launches make arrays rather than cycles: the cyclic GC, which traverses the host program's objects, runs less
+    often."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, 50, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def choose(module: Operation, entry: str | None) -> Operation:

@@ -161,8 +161,12 @@ def split_plans(facts: Facts) -> Iterator[Plan]:
 
 def roomy_plans(facts: Facts) -> Iterator[Plan]:
     """One tile block, and views that extend a tile beyond those that the program counts: a trip too many writes there,
-    where it is otherwise masked, and a grid of one block comes to the end of each loop over tiles exactly."""
-    for turn in range(ROOMY_LAUNCHES) if facts.groups and facts.reads_grid else ():
+    where it is otherwise masked, or reads NaN, where another view ends; and a grid of one block comes to the end of
+    each loop over tiles exactly."""
+    may_show = facts.reads_grid or facts.constant_trips > 1 or any(
+        len(group) > 1 and any(facts.parameters[each].counts_trips for each in group) for group in facts.groups
+    )  # fmt: skip
+    for turn in range(ROOMY_LAUNCHES) if facts.groups and may_show else ():
         plan = _plan(facts, 3 * turn)
         for group in facts.groups:
             members = [facts.parameters[position] for position in group]

@@ -134,8 +134,8 @@ class TileView(NamedTuple):
 
     @property
     def index_space(self) -> tuple[int, ...]:
-        sizes = (self.tensor.shape[dim] for dim in self.dim_map)
-        return tuple(
-            size if position == self.sparse else -(-size // step)
-            for position, (size, step) in enumerate(zip(sizes, self.steps))
-        )
+        sizes, sparse = self.tensor.shape, self.sparse
+        return tuple([
+            sizes[dim] if position == sparse else -(-sizes[dim] // step)
+            for position, (dim, step) in enumerate(zip(self.dim_map, self.steps))
+        ])  # fmt: skip

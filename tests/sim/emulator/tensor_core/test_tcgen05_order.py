@@ -66,6 +66,18 @@ def test_ordered_programs_are_accepted(kernel, name, seed):
         assert (value == expected).all()
 
 
+@pytest.mark.parametrize("fence", ["fence.mbarrier_init.release.cluster;", "fence.proxy.async.shared::cta;", ""])
+def test_commits_need_a_fence_behind_the_initialisation(kernel, fence):
+    """A commit signals by the asynchronous proxy (PTX ISA, "membar, fence"); the fence of START is that of other
+    threads, or before the initialisation."""
+    late = f"@!%p1 bra SET; mbarrier.inval.shared.b64 [done]; mbarrier.init.shared.b64 [done], 1; {fence} SET: {SYNCED}"
+    if fence:
+        assert (result(kernel, f"{late} {MMA} {COMMIT} {WAIT}") == 16).all()
+    else:
+        with pytest.raises(EmulationError, match="no fence.mbarrier_init or fence.proxy.async between"):
+            result(kernel, f"{late} {MMA} {COMMIT} {WAIT}")
+
+
 IN_FLIGHT = "in flight: no tcgen05.commit that has been waited for"
 NO_AFTER = "with no tcgen05.fence::after_thread_sync since it is known"
 NO_BEFORE = "with no tcgen05.fence::before_thread_sync behind it"

@@ -286,7 +286,7 @@ def decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             where = int(group.full(address)[thread])
             cells = []
             for rank in ranks_of(None if mask is None else int(group.full(mask)[thread])):
-                cell = barrier_cell(group, item, space, in_block(where, rank), thread)
+                cell = barrier_cell(group, item, space, in_block(where, rank), thread, asynchronous=True)
                 group.batch.bulk_copies.append(Commit(group, item, thread, operations, cell))
                 cells.append(place(group, cell))
             if group.launch.recorder is not None:
