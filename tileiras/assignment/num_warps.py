@@ -136,7 +136,8 @@ def _held_in(loop: Operation, dots: list[Any]) -> int:
     together = set(carried)
     for op in loop.walk():
         if not op.regions and not isinstance(op, aa.DotOp):
-            dots_of_op = {each for value in op.operands if _size(value) > 1 for each in _origins(value)} & (set(dots) - carried)
+            tiles = [value for value in op.operands if _size(value) > 1]
+            dots_of_op = {each for value in tiles for each in _origins(value)} & (set(dots) - carried)
             together |= dots_of_op if len(dots_of_op) > 1 else set()
     return sum(dot.result.type.num_elements for dot in together)
 
