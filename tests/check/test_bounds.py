@@ -140,6 +140,21 @@ def test_where_a_branch_is_open_both_values_are_allowed():
     assert low[:3].tolist() == [0.0, 8.0, -1.0] and high[:3].tolist() == [8.0, 8.0, -1.0]
 
 
+def test_a_product_with_zero_has_an_open_sign_too():
+    """The logarithm of 1 is 0, and has an error; the product with zero is one of both zeros, and zeros are equal."""
+    body = """%p = log %value : tile<256xf32>
+              %none = constant <f32: 0.0> : tile<256xf32>
+              %zero = mulf %p, %none : tile<256xf32>
+              %equal = cmpf equal ordered %zero, %none : tile<256xf32> -> tile<256xi1>
+              %result = select %equal, %{} , %value : tile<256xi1>, tile<256xf32>"""
+    values = np.array([1.0, 2.0] * 128, np.float32)
+    _, low, high = on_rows(rows(body.format("zero")), values)
+    assert np.signbit(low[:2]).tolist() == [True, False] and not np.signbit(high[:2]).any()
+    assert not low.any() and not high.any()
+    _, low, high = on_rows(rows(body.format("none")), values)
+    assert not np.signbit(low).any() and not high.any()
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_sums_with_nans_and_infinities_are_exact(special):
     values = normal(seed=5)

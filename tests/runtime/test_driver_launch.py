@@ -408,6 +408,13 @@ def test_hidden_tensor_maps_are_made_of_the_other_arguments(stand_in):
     assert packed[8:16] == struct.pack("<ii", 6, 200) and packed[64:] == b"\x5a" * 128
 
 
+@pytest.mark.parametrize("rows, stride", [(1, 208), (2, 202)])
+def test_the_stride_of_a_single_row_is_rounded_up(stand_in, rows, stride):
+    data = np.zeros((rows, 101), np.float16)
+    launch(PTX, "k", (1,), [data, rows, 101], metadata=description("ptr<f16>", "i32", "i32", hidden_parameters=[MAP]))
+    assert any(f"dims 101 {rows} strides {stride} box" in line for line in stand_in.log)
+
+
 def test_hidden_parameters_of_another_kind_are_refused(stand_in):
     for fill in ("the weather", MAP["fill"].replace("dims=p2", "dims=p7")):
         metadata = description("ptr<f16>", "i32", "i32", hidden_parameters=[{**MAP, "fill": fill}])

@@ -51,6 +51,13 @@ def test_arrays_of_any_size(sizes):
         Arrays(*sizes).launch(artifact.text, artifact.kernels[0].metadata, 0, steps)
 
 
+def test_the_stride_of_a_single_row_may_be_any():
+    arrays = Arrays(1, 64, 48)
+    arrays.a = arrays.a[:, :51].copy()
+    artifact = compiled(kernels.matmul())
+    arrays.launch(artifact.text, artifact.kernels[0].metadata)
+
+
 TYPES = {
     "f8": ((64, 64, 128), "f8E4M3FN", {"b_by_columns": True}),
     "i8": ((64, 64, 64), "i8", {"b_by_columns": True}),

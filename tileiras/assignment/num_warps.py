@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import analysis, assignment
@@ -13,7 +13,7 @@ from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.arith import constant_integer
-from tileiras.ir import Operation, TensorType
+from tileiras.ir import Operation, TensorType, Value
 from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target
@@ -34,6 +34,12 @@ take 61.1 us on H200 and 43.2 on B200, instead of 71.2 and 61.1 with 8 elements;
 
 # An accumulator may take more registers, since it is the reason for the kernel.
 ACCUMULATORS_PER_THREAD = 64
+
+HELD_PER_THREAD = 128
+"""Elements of accumulators of a loop that make a thread run out of registers, which has 255 for all values: twice as
+many warps have them then, unless other CTAs need these registers.  The gradients of K and V by tiles of 64x64 scores
+and heads of 128 elements (128 tile blocks, bf16) take 17.7 us on H200 and 22.8 on B200 with 8 warps, instead of 26.8
+and 29.0 with 4; that of Q 15.2 and 15.8 instead of 18.4 and 20.9 (sim.estimate)."""
 
 # An operand waits in registers until all of it has gone to shared memory, unless a loop copies it there.
 OPERANDS_PER_THREAD = 128
@@ -105,8 +111,62 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
         num_warps = _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
         if num_warps > WARPGROUP and (_threads_have_rows(func, target) or in_turn and _takes_turns(func, target)):
             return WARPGROUP
+        is_alone = (func.kernel_spec.occupancy or 1) == 1
+        if is_alone and _held_together(func) >= num_warps * WARP_SIZE * HELD_PER_THREAD:
+            return min(MAX_WARPS, 2 * num_warps)
         return num_warps
     return _warps(largest, REDUCED_PER_THREAD if _is_reduced_in_loop(func, largest) else ELEMENTS_PER_THREAD)
+
+
+def _held_together(func: aa.FuncOp) -> int:
+    """Elements of the accumulators that a loop holds at a time, at most.
+
+    These are the ones that it carries, and results of dots that one operation on elements takes, as the gradient of
+    scores takes the scores and the product of gradients.
+    """
+    loops: dict[Operation, list[Any]] = {}
+    for op in func.walk():
+        if isinstance(op, aa.DotOp) and (around := next(scf.loops_around(op), None)) is not None:
+            loops.setdefault(around, []).append(op)
+    return max((_held_in(loop, dots) for loop, dots in loops.items() if len(dots) > 1), default=0)
+
+
+def _held_in(loop: Operation, dots: list[Any]) -> int:
+    carried = {dot for dot in dots if _origins(dot.c) & {loop}}
+    together = set(carried)
+    for op in loop.walk():
+        if not op.regions and not isinstance(op, aa.DotOp):
+            tiles = [value for value in op.operands if _size(value) > 1]
+            dots_of_op = {each for value in tiles for each in _origins(value)} & (set(dots) - carried)
+            together |= dots_of_op if len(dots_of_op) > 1 else set()
+    return sum(dot.result.type.num_elements for dot in together)
+
+
+def _origins(value: Value) -> set[Operation]:
+    """The dots, and the loops that carry a tile, from which operations on its elements make a tile."""
+    result: set[Operation] = set()
+    worklist, seen = [value], {value}
+    while worklist:
+        each = worklist.pop()
+        op = each.defining_op
+        if op is None:
+            result |= {each.owner.parent_op}
+        elif isinstance(op, aa.DotOp):
+            result.add(op)
+        else:
+            if isinstance(op, scf.IfOp):
+                number = op.results.index(each)
+                before = [region.block.last.operands[number] for region in op.regions]
+            else:
+                before = op.operands if _is_computed(op, _size(value)) else []
+            fresh = [one for one in before if one not in seen and _size(one) == _size(value)]
+            seen.update(fresh)
+            worklist += fresh
+    return result
+
+
+def _size(value: Value) -> int:
+    return value.type.num_elements if isinstance(value.type, TensorType) else 1
 
 
 def _is_reduced_in_loop(func: aa.FuncOp, elements: int) -> bool:

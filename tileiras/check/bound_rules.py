@@ -126,7 +126,7 @@ def arithmetic(
     if loose:
         low, high = widen(low, APPROXIMATE_ULPS, keyword)[0], widen(high, APPROXIMATE_ULPS, keyword)[1]
         fixed = _fixed(ends) & ~np.isfinite(np.asarray(result).astype(np.float64))
-    wide = _flush(machine, op, Bounds(np.minimum(low, result), np.maximum(high, result)))
+    wide = _flush(machine, op, Bounds(*hull([low, high, np.asarray(result).astype(np.float64)])))
     return settle(wide.low, wide.high, result, fixed & (wide.low == wide.high))
 
 
@@ -237,7 +237,8 @@ def compare(
         unbounded = (is_anything(left) & ~is_point(left)) | (is_anything(right) & ~is_point(right))
         holds = _LESS.get(op.attributes["comparison_predicate"].value)
         if holds is None:
-            certain = (left.high < right.low) | (right.high < left.low) | (is_point(left) & is_point(right))
+            is_one = (left.low == left.high) & (right.low == right.high)  # zeros of either sign are equal
+            certain = (left.high < right.low) | (right.high < left.low) | is_one
         else:
             certain = holds(left.low, right.high) == holds(left.high, right.low)
         certain = (certain & ~unbounded) | (is_point(left) & is_point(right))

@@ -40,8 +40,9 @@ def anything(shape: tuple[int, ...]) -> Bounds:
 
 
 def is_point(bounds: Bounds) -> np.ndarray:
-    """Where an element has one value."""
-    return (bounds.low == bounds.high) | (np.isnan(bounds.low) & np.isnan(bounds.high))
+    """Where an element has one value; the two zeros are two."""
+    is_one = (bounds.low == bounds.high) & (np.signbit(bounds.low) == np.signbit(bounds.high))
+    return is_one | (np.isnan(bounds.low) & np.isnan(bounds.high))
 
 
 def is_anything(bounds: Bounds) -> np.ndarray:
@@ -83,9 +84,14 @@ def rounded(values: np.ndarray, keyword: str, mode: str = "nearest_even", satura
 
 
 def hull(corners: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the values at the corners of the operands' intervals; NaN where one of them is."""
-    stack = np.broadcast_arrays(*corners)
-    return np.minimum.reduce(stack), np.maximum.reduce(stack)
+    """The ends of the values at the corners of the operands' intervals; NaN where one of them is.
+
+    The negative zero is the lesser one: a product with zero has the sign of its other factor.
+    """
+    stack = np.stack(np.broadcast_arrays(*corners))
+    low, high, negative = stack.min(0), stack.max(0), np.signbit(stack)
+    low, high = np.where((low == 0) & negative.any(0), -0.0, low), np.where((high == 0) & ~negative.all(0), 0.0, high)
+    return low, high
 
 
 def round_ends(

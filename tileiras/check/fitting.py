@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.ir import FloatType, Operation
+from tileiras.dialects.cuda_tile import ForOp
+from tileiras.ir import BlockArgument, FloatType, Operation, Value
 from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
@@ -35,6 +36,9 @@ from .tables import Behind, Table
 FILLED = 1 << 16
 """Elements of arrays that are initialized during the search, if addresses may depend on them."""
 _REPAIRS = 12
+"""Limit on changes of a plan, for each tensor."""
+_LARGEST = 1 << 14
+"""Limit on sizes that tiles ask for."""
 _STEPS = 30_000
 """Limit on operations of one tile block; a block that waits for another would not terminate."""
 
@@ -212,9 +216,26 @@ def _check_index(machine: _Probe, op: Operation) -> None:
             continue
         if number >= space[position]:
             dim = view.dim_map[position]
-            size = number * view.steps[position] + view.tile_shape[position]
+            sizes = [each * view.steps[position] + view.tile_shape[position]
+                     for each in (number + _trips_left(machine, index), number)]  # fmt: skip
+            # A loop may end before its last trip.
+            size = sizes[sizes[0] > _LARGEST]
             tensor = source(op.view.defining_op.operands[0]) if op.view.defining_op else None
             raise _OutsideView(tensor, dim, size, view.tile_shape[position], op)
+
+
+def _trips_left(machine: _Probe, index: Value) -> int:
+    """How far a tile number goes on counting in the loop that counts it, possibly from a number on: a constant count
+    of tiles asks for all of them at once."""
+    counter = source(index)
+    while counter.defining_op is not None and counter.defining_op.name == "cuda_tile.addi":
+        addends = [source(each) for each in counter.defining_op.operands]
+        counter = next((each for each in addends if each.defining_op is None), addends[0])
+    loop = counter.owner.parent_op if isinstance(counter, BlockArgument) else None
+    if not isinstance(loop, ForOp) or loop.induction_variable is not counter:
+        return 0
+    step = int(machine[loop.step])
+    return (int(machine[loop.upperBound]) - 1 - int(machine[counter])) // step * step
 
 
 def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
@@ -249,7 +270,7 @@ def _may_index(element: Any) -> bool:
 
 
 def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
-    for _ in range(_REPAIRS):
+    for _ in range(_REPAIRS * max(1, len(facts.sizes_of))):
         for numbers in plan.rows:
             settle_strides(facts, numbers, plan.padding)
         try:
@@ -273,7 +294,7 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     size = described[outside.dim] if outside.dim < len(described) else None
     least = outside.size - outside.tile
     few = [] if size is None or size[0] != "parameter" else [row for row in plan.rows if row[size[1]] <= least]
-    if size is None or not few or outside.size > 1 << 14:
+    if size is None or not few or outside.size > _LARGEST:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
     for row in few:

@@ -279,7 +279,11 @@ inline Error fill(const TensorMap &map, unsigned char *parameters) {
         dims[n] = value_of(map.dims[n], parameters);
         if (dims[n] == 0) dims[n] = 1;  // the kernel only accesses elements after the first one
     }
-    for (unsigned n = 0; n + 1 < map.rank; n++) strides[n] = value_of(map.strides[n], parameters) * map.element_size;
+    for (unsigned n = 0; n + 1 < map.rank; n++) {
+        strides[n] = value_of(map.strides[n], parameters) * map.element_size;
+        // The driver takes multiples of 16 only; no element lies a stride away in a dimension of one.
+        if (dims[n + 1] == 1) strides[n] = (strides[n] + 15) / 16 * 16;
+    }
     void *address = reinterpret_cast<void *>(static_cast<std::uintptr_t>(value_of(map.address, parameters)));
     alignas(128) unsigned char made[128];
     Error error = cuda.check("cuTensorMapEncodeTiled",

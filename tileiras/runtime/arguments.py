@@ -312,6 +312,16 @@ def pack(
     return bytes(packed)
 
 
+def aligned_strides(dims: Sequence[int], strides: Sequence[int], element_size: int) -> list[int]:
+    """The strides in bytes of all dimensions but the innermost.
+
+    The driver takes multiples of 16 only; no element lies a stride away where a dimension has one, and cuTile Python
+    assumes such strides to be aligned.
+    """
+    wide = [stride * element_size for stride in strides]
+    return [stride + -stride % 16 if size == 1 else stride for stride, size in zip(wide, dims[1:])]
+
+
 def _hidden(
     kernel: Mapping[str, Any],
     parameter: Mapping[str, Any],
@@ -337,4 +347,4 @@ def _hidden(
     # A tensor map cannot have an empty dimension; for an empty array the size is 1, and the kernel only accesses
     # elements beyond it.
     dims = [max(1, size) for size in numbers[:rank]]
-    return encode(result, address, dims, [stride * result.element_size for stride in numbers[rank:]])
+    return encode(result, address, dims, aligned_strides(dims, numbers[rank:], result.element_size))

@@ -399,6 +399,23 @@ def test_broken_assumption_is_an_error():
         interpret(text, "k", 1, [8])
 
 
+def test_the_stride_of_a_single_element_may_be_any():
+    """cuTile Python assumes alignment of the strides of dimensions of one element as well."""
+    text = module("%p: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>", """
+        %a = assume div_by<4>, %s : tile<i32>
+        %b = assume bounded<0, ?>, %a : tile<i32>
+        %v = make_tensor_view %p, shape = [%n, 4], strides = [%b, 1] : tile<i32> -> tensor_view<?x4xf32, strides=[?,1]>
+        """)  # fmt: skip
+    for size in (0, 1):
+        interpret(text, "k", 1, [grid_of(8), size, 5])
+    interpret(text, "k", 1, [grid_of(8), 2, 4])
+    with pytest.raises(InterpreterError, match="div_by<4>.*does not hold: the value has element 5"):
+        interpret(text, "k", 1, [grid_of(8), 2, 5])
+    used = text.replace("%v = ", "%sum = addi %a, %n : tile<i32>\n%v = ")
+    with pytest.raises(InterpreterError, match="div_by<4>.*does not hold"):
+        interpret(used, "k", 1, [grid_of(8), 1, 5])
+
+
 def test_failed_assertion_shows_message_and_index():
     text = module("", '%c = constant <i1: [1, 0]> : tile<2xi1>\nassert %c, "must hold" : tile<2xi1>')
     with pytest.raises(InterpreterError, match=r"assertion failed at \[1\]: must hold"):

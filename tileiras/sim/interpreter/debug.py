@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileiras.ir import BlockArgument, FloatType, IntegerType
+from tileiras.ir import BlockArgument, FloatType, IntegerType, Value
 
 from .machine import Undefined, meaning
 from .values import TOKEN, TensorView, dtype_of, signed, unsigned
@@ -86,14 +86,31 @@ def _origin(machine: Machine, value: BlockArgument) -> str:
     return "" if allocation is None else f"; it points into {allocation.name}"
 
 
+def is_only_a_stride(value: Value) -> bool:
+    """Whether no operation but a view takes a value, as a stride."""
+    return value.has_uses and all(
+        user.name == "cuda_tile.make_tensor_view"
+        and value not in (user.base, *user.dynamicShape)
+        or user.name == "cuda_tile.assume"
+        and is_only_a_stride(user.results[0])
+        for user in value.users
+    )
+
+
 @meaning("assume")
 def assume(machine: Machine, op: cuda_tile.AssumeOp):
     value = machine[op.operands[0]]
+    machine.unmet.pop(op.results[0], None)
+    if op.operands[0] in machine.unmet:
+        machine.unmet[op.results[0]] = machine.unmet[op.operands[0]]
     predicate = op.attributes["predicate"]
     broken = _PREDICATES[predicate.name](predicate, value, op.operands[0].type)
     if broken is not None:
         origin = _origin(machine, op.operands[0])
-        raise Undefined(f"assumes {predicate}, which does not hold: the value has {broken}{origin}")
+        message = f"assumes {predicate}, which does not hold: the value has {broken}{origin}"
+        if not is_only_a_stride(op.results[0]):
+            raise Undefined(message)
+        machine.unmet[op.results[0]] = message
     return value
 
 

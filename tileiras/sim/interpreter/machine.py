@@ -112,6 +112,8 @@ class Machine:
         """Addresses of the `alloca` operations of the blocks being executed."""
         self.names: dict[Value, str] = {}
         """Names of the entry's parameters in messages."""
+        self.unmet: dict[Value, str] = {}
+        """Strides about which the program assumes something else, which the size of their dimension may permit."""
         self.functions: Mapping[str, Callable[..., Any]] = {}
         """The functions that the kernel calls, by name."""
         self.order: Order | None = None

@@ -31,6 +31,12 @@ def make_tensor_view(machine: Machine, op: cuda_tile.MakeTensorViewOp):
     dynamic = iter([_unsigned_scalar(machine, value) for value in op.operands[1:]])
     shape = tuple(next(dynamic) if size == DYNAMIC else size for size in view.shape)
     strides = tuple(next(dynamic) if stride == DYNAMIC else stride for stride in view.strides)
+    variable = iter(op.dynamicStrides)
+    for size, stride in zip(shape, view.strides):
+        value = next(variable) if stride == DYNAMIC else None
+        # cuTile Python assumes any stride of a dimension of one element to be aligned; it is multiplied by zero only.
+        if value in machine.unmet and size > 1:
+            raise Undefined(machine.unmet[value])
     return TensorView(int(machine[op.operands[0]]), view.element_type, shape, strides)
 
 

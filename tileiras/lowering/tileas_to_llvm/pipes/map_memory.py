@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tileiras.analysis.tensor_map_rules import memref_of
+from tileiras.analysis.tensor_map_rules import UNIT, memref_of
 from tileiras.dialects import llvm, nvvm, scf
 from tileiras.dialects.nv_tileas.map_memory import (
     MAP_BYTES,
@@ -205,9 +205,7 @@ def _put_together(op: MapAssembleOp, shared: Value, lowering: FunctionLowering) 
         replace("global_dim", _size(memref.size(source), lowering), number)
         replace("element_stride", 1, number)
         if number:
-            stride = memref.stride(source)
-            stride = stride if isinstance(stride, int) else emit.zext(lowering.value(stride), i64)
-            replace("global_stride", emit.mul(stride, size, i64), number - 1, i64)
+            replace("global_stride", _stride(memref, source, size, lowering), number - 1, i64)
     fill = desc.view.padding is not None and desc.view.padding.value == "nan"
     modes = [("elemtype", _element(desc)), ("interleave_layout", 0),
              ("swizzle_mode", SWIZZLES.index(desc.swizzle)), ("fill_mode", int(fill))]  # fmt: skip
@@ -216,6 +214,18 @@ def _put_together(op: MapAssembleOp, shared: Value, lowering: FunctionLowering) 
     for field, mode in modes:
         value = IntegerAttr(mode, i32)
         emit.insert(THREAD["tma.replace_mode"](shared, field=StringAttr(field), value=value))
+
+
+def _stride(memref: Any, dim: int, size: int, lowering: FunctionLowering) -> Value | int:
+    """A stride in bytes.  cuTile Python assumes that of a dimension of one element to be aligned like any other; maps
+    take multiples of 16 only, and no element lies a stride away."""
+    emit, stride, extent = lowering.emit, memref.stride(dim), memref.size(dim)
+    stride = stride if isinstance(stride, int) else emit.zext(lowering.value(stride), i64)
+    wide = emit.mul(stride, size, i64)
+    if isinstance(extent, int) and extent > 1:
+        return wide
+    rounded = emit.add(wide, UNIT - 1, i64)
+    return rounded & -UNIT if isinstance(rounded, int) else emit.and_(rounded, -UNIT, i64)
 
 
 def _memref(op: MapAssembleOp) -> Any:

@@ -4,7 +4,8 @@
 
 `pN` is the kernel's parameter N, counted without the hidden ones; dimensions are innermost first, the innermost has no
 stride, strides are in elements. An empty dimension becomes one of size 1: a map cannot have an empty one, and the
-kernel only accesses elements after it.
+kernel only accesses elements after it. The stride of a dimension of size 1 is rounded up to 16 bytes, as a map wants
+it: no element lies there.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _describe(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearra
     name = _ELEMENTS.get(element, element)
     size = ELEMENTS[name][1]
     address, dims = number(result.pop("address")), [max(1, dim) for dim in numbers("dims")]
-    strides = [stride * size for stride in numbers("strides")]
+    wide = [stride * size for stride in numbers("strides")]
+    strides = [stride + -stride % 16 if dim == 1 else stride for stride, dim in zip(wide, dims[1:])]
     box, (swizzle, _, atom) = numbers("box"), result.pop("swizzle", "0").partition("_atom_")
     nan = result.pop("oob", "zero") == "nan"
     result.pop("l2", None)  # a hint
