@@ -412,6 +412,42 @@ def test_views_have_room_beyond_a_constant_count_of_tiles():
     assert sizes == [1024, 1025]
 
 
+def test_sizes_settle_for_a_loop_over_a_constant_number_of_tiles():
+    """Beyond the first tiles a size doubles: one repair for each tile would not end."""
+    view = "tensor_view<?xf32, strides=[1]>"
+    tiles = f"partition_view<tile=(16), padding_value = zero, {view}>"
+    text = rows(f"""
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %end = constant <i32: 100> : tile<i32>
+    %result = for %i in (%zero to %end, step %one) : tile<i32> iter_values(%sum = %value) -> (tile<16xf32>) {{
+      %other, %t2 = load_view_tko weak %in_tiles[%i] : {tiles}, tile<i32> -> tile<16xf32>, token
+      %next = addf %sum, %other : tile<16xf32>
+      continue %next : tile<16xf32>
+    }}""", tile=16)  # fmt: skip
+    _, fitted = found(text)
+    assert fitted and all(99 * 16 < each.arguments[2] for each in fitted)
+
+
+def test_sizes_settle_for_each_of_many_views():
+    """Every view has a size of its own, which tile 3 asks for."""
+    count, view = 9, "tensor_view<?x?xf32, strides=[?,1]>"
+    tiles = f"partition_view<tile=(1x16), padding_value = zero, {view}>"
+    body = ["%far = constant <i32: 3> : tile<i32>"]
+    for n in range(count):
+        body += [
+            f"%view_{n} = make_tensor_view %x{n}, shape = [%r{n}, %c{n}], strides = [%s{n}, 1] : tile<i32> -> {view}",
+            f"%tiles_{n} = make_partition_view %view_{n} : {tiles}",
+            f"%value_{n}, %t{n} = load_view_tko weak %tiles_{n}[%far, %far] : {tiles}, tile<i32>"
+            " -> tile<1x16xf32>, token",
+        ]
+    parameters = (f"%x{n}: tile<ptr<f32>>, %r{n}: tile<i32>, %c{n}: tile<i32>, %s{n}: tile<i32>" for n in range(count))
+    _, fitted = found(module("\n".join(body), ", ".join(parameters)))
+    assert fitted and all(
+        each.arguments[4 * n + 1] > 3 and each.arguments[4 * n + 2] > 3 * 16 for each in fitted for n in range(count)
+    )
+
+
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
     plans = list(launches.ring_plans(product(), code))

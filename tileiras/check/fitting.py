@@ -33,7 +33,10 @@ from .tables import Behind, Table
 
 FILLED = 1 << 16
 """Elements of arrays that are initialized during the search, if addresses may depend on them."""
+_EXACT_REPAIRS = 4
+"""Tiles by which a size grows one by one; it doubles from then on, as loops may run over any number of tiles."""
 _REPAIRS = 12
+"""Limit for each size of a view."""
 _STEPS = 30_000
 """Limit on operations of one tile block; a block that waits for another would not terminate."""
 
@@ -220,7 +223,9 @@ def _may_index(element: Any) -> bool:
 
 
 def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
-    for _ in range(_REPAIRS):
+    sizes = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    repairs: dict[int, int] = {}
+    for _ in range(_REPAIRS * max(1, len(sizes))):
         for numbers in plan.rows:
             settle_strides(facts, numbers, plan.padding)
         try:
@@ -235,11 +240,12 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
                 grid = trial.together()
             return trial.fitted(grid)
         except _OutsideView as outside:
-            _repair(facts, plan, outside)
+            _repair(facts, plan, outside, repairs)
     raise Unfit("sizes that the program's tiles ask for do not settle")
 
 
-def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
+def _repair(facts: Facts, plan: Plan, outside: _OutsideView, repairs: dict[int, int]) -> None:
+    """Raise the size of a view that a tile lies outside of; `repairs` counts how often each has been raised."""
     described = facts.sizes_of.get(outside.tensor, [])
     size = described[outside.dim] if outside.dim < len(described) else None
     least = outside.size - outside.tile
@@ -247,6 +253,9 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
     if size is None or not few or outside.size > 1 << 14:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
+    repairs[size[1]] = repairs.get(size[1], 0) + 1
+    if repairs[size[1]] > _EXACT_REPAIRS:
+        least += least // outside.tile * outside.tile
     for row in few:
         # The last tile stays as partial as it was drawn.
         part = (row[size[1]] - 1) % outside.tile + 1
