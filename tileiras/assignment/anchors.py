@@ -214,7 +214,7 @@ class MemoryLayouts:
         return loads
 
     def _mostly_scattered(self, facts: DivisibilityAnalysis) -> set[tuple]:
-        """Keys of layouts in which lanes have neighbouring elements, since most accesses are loads at computed addresses
+        """Keys of layouts in which lanes have neighbouring elements: most accesses are loads at computed addresses
         without known neighbours, such as rows that are no multiples of a vector.
 
         Neighbours in the tile are near each other in memory as a rule, and a warp's load is then one wavefront or two.
