@@ -415,18 +415,18 @@ def test_views_have_room_beyond_a_constant_count_of_tiles():
 def test_sizes_settle_for_a_loop_over_a_constant_number_of_tiles():
     """Beyond the first tiles a size doubles: one repair for each tile would not end."""
     view = "tensor_view<?xf32, strides=[1]>"
-    tiles = f"partition_view<tile=(16), padding_value = zero, {view}>"
+    tiles = f"partition_view<tile=(512), padding_value = zero, {view}>"
     text = rows(f"""
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %end = constant <i32: 100> : tile<i32>
-    %result = for %i in (%zero to %end, step %one) : tile<i32> iter_values(%sum = %value) -> (tile<16xf32>) {{
-      %other, %t2 = load_view_tko weak %in_tiles[%i] : {tiles}, tile<i32> -> tile<16xf32>, token
-      %next = addf %sum, %other : tile<16xf32>
-      continue %next : tile<16xf32>
-    }}""", tile=16)  # fmt: skip
+    %result = for %i in (%zero to %end, step %one) : tile<i32> iter_values(%sum = %value) -> (tile<512xf32>) {{
+      %other, %t2 = load_view_tko weak %in_tiles[%i] : {tiles}, tile<i32> -> tile<512xf32>, token
+      %next = addf %sum, %other : tile<512xf32>
+      continue %next : tile<512xf32>
+    }}""", tile=512)  # fmt: skip
     _, fitted = found(text)
-    assert fitted and all(99 * 16 < each.arguments[2] for each in fitted)
+    assert fitted and all(99 * 512 < each.arguments[2] for each in fitted)
 
 
 def test_sizes_settle_for_each_of_many_views():

@@ -37,6 +37,8 @@ _EXACT_REPAIRS = 4
 """Tiles by which a size grows one by one; it doubles from then on, as loops may run over any number of tiles."""
 _REPAIRS = 12
 """Limit for each size of a view."""
+_LARGEST_SIZE = 1 << 20
+"""Elements along a dimension; rows of that length, as reductions have them, are a few MB."""
 _STEPS = 30_000
 """Limit on operations of one tile block; a block that waits for another would not terminate."""
 
@@ -250,7 +252,7 @@ def _repair(facts: Facts, plan: Plan, outside: _OutsideView, repairs: dict[int, 
     size = described[outside.dim] if outside.dim < len(described) else None
     least = outside.size - outside.tile
     few = [] if size is None or size[0] != "parameter" else [row for row in plan.rows if row[size[1]] <= least]
-    if size is None or not few or outside.size > 1 << 14:
+    if size is None or not few or outside.size > _LARGEST_SIZE:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
     repairs[size[1]] = repairs.get(size[1], 0) + 1
