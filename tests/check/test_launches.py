@@ -428,49 +428,6 @@ def test_a_view_goes_on_where_another_one_ends(name):
     assert len(set(tiles)) == 2 and all(min(each) < max(each) for each in tiles)
 
 
-DECIDES = {
-    "sums": ("%r = addf %value, %value : tile<256xf32>", False),
-    "a comparison": ("""%zero = constant <f32: 0.0> : tile<256xf32>
-    %is = cmpf less_than ordered %value, %zero : tile<256xf32> -> tile<256xi1>
-    %r = select %is, %value, %zero : tile<256xi1>, tile<256xf32>""", True),
-    "bits": ("""%bits = bitcast %value : tile<256xf32> -> tile<256xi32>
-    %r = itof %bits signed : tile<256xi32> -> tile<256xf32>""", True),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", DECIDES)
-def test_floats_are_computed_where_they_may_decide(name):
-    body, may_decide = DECIDES[name]
-    parsed = tileiras.parse(rows(body.replace("%r ", "%result ")))
-    (entry,) = entries_of(parsed)
-    described = facts(entry)
-    assert described.reads_floats == may_decide
-    fitted = [fit(entry, parsed, described, plan) for plan in launches.plans(described)]
-    described.reads_floats = True
-    again = [fit(entry, parsed, described, plan) for plan in launches.plans(described)]
-    assert [(each.grid, each.describe()) for each in fitted] == [(each.grid, each.describe()) for each in again]
-
-
-@pytest.mark.parametrize("first", [0, 2])
-def test_sizes_follow_a_constant_count_of_tiles(first):
-    """Forty tiles are more than a search takes one by one, and end at the last one."""
-    body = f"""
-    %start = constant <i32: 0> : tile<i32>
-    %step = constant <i32: 1> : tile<i32>
-    %end = constant <i32: 40> : tile<i32>
-    %from = constant <i32: {first}> : tile<i32>
-    %view = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
-    %tiles = make_partition_view %view : TILES
-    for %i in (%start to %end, step %step) : tile<i32> {{
-      %number = addi %from, %i : tile<i32>
-      %value = constant <f32: 1.0> : tile<64xf32>
-      %t = store_view_tko weak %value, %tiles[%number] : tile<64xf32>, TILES, tile<i32> -> token
-      continue
-    }}""".replace("TILES", "partition_view<tile=(64), tensor_view<?xf32, strides=[1]>>")
-    sizes = {each.arguments[1] for each in found(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>"))[1]}
-    assert sizes and {-(-size // 64) for size in sizes} == {first + 40}
-
-
 def test_each_kernel_of_a_code_for_clusters_has_grids_of_its_own():
     code = f".entry a() {{ {RING} }} .entry b() .reqnctapercluster 2, 1, 1 {{ {RING} }}"
     plans = list(launches.ring_plans(product(), code))

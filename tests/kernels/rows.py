@@ -118,12 +118,13 @@ def scrambled(name: str, factor: int, size: int, along: int, shape: tuple[int, i
     ]
 
 
-def pointers(name: str, array: str, element: str, offsets: str, shape: tuple[int, int]) -> list[str]:
+def pointers(name: str, array: str, element: str, offsets: str, shape: tuple[int, ...]) -> list[str]:
     """%NAME, pointers to the elements at %OFFSETS from the parameter of an array."""
     wide, type = tile_type(shape, "i32"), tile_type(shape, f"ptr<{element}>")
+    one = tile_type((1,) * len(shape), f"ptr<{element}>")
     return [
-        f"%{name}_1 = reshape %p_{array} : tile<ptr<{element}>> -> tile<1x1xptr<{element}>>",
-        f"%{name}_all = broadcast %{name}_1 : tile<1x1xptr<{element}>> -> {type}",
+        f"%{name}_1 = reshape %p_{array} : tile<ptr<{element}>> -> {one}",
+        f"%{name}_all = broadcast %{name}_1 : {one} -> {type}",
         f"%{name} = offset %{name}_all, %{offsets} : {type}, {wide} -> {type}",
     ]
 

@@ -13,7 +13,7 @@ from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.arith import constant_integer
-from tileiras.ir import Operation, TensorType, Value
+from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target
@@ -48,6 +48,12 @@ OPERANDS_PER_THREAD = 128
 # instructions, whose latency one warp for each scheduler of an SM does not hide: a convolution of 128x32 gathered
 # elements a step takes 22.6 us on H200 with 16, and 33.9 with 32 (sim.estimate).
 GATHERED_PER_THREAD = 16
+
+GATHERED_AT_ONCE = 48
+"""The same without dots, of all loads of a block of operations: their addresses are computed before the first of them
+returns, three registers for each.  A sum of 14 tiles of 256 bf16 whose rows are no multiples of a vector takes 3.7 us
+on B200 with 28 of a thread, 4.5 with 56 and 6.4 with 112, where ptxas spills; 18 tiles of f32 take 6.9, 10.0 (72) and
+14.3 (144).  Up to 48, and in grids of many waves up to 88, more warps gain nothing (sim.estimate)."""
 
 ACCUMULATORS_OF_TURN = 128
 """Registers of a thread for accumulators, at most, where each of two warpgroups computes tiles of its own: a thread
@@ -115,7 +121,8 @@ def choose_num_warps(func: aa.FuncOp, target: Target, in_turn: bool = False) -> 
         if is_alone and _held_together(func) >= num_warps * WARP_SIZE * HELD_PER_THREAD:
             return min(MAX_WARPS, 2 * num_warps)
         return num_warps
-    return _warps(largest, REDUCED_PER_THREAD if _is_reduced_in_loop(func, largest) else ELEMENTS_PER_THREAD)
+    warps = _warps(largest, REDUCED_PER_THREAD if _is_reduced_in_loop(func, largest) else ELEMENTS_PER_THREAD)
+    return max(warps, _up_to_warps(_gathered_at_once(func), GATHERED_AT_ONCE))
 
 
 def _held_together(func: aa.FuncOp) -> int:
@@ -182,12 +189,24 @@ def _is_reduced_in_loop(func: aa.FuncOp, elements: int) -> bool:
 
 def _gather(func: aa.FuncOp) -> int:
     """Elements of the largest tile that is loaded through pointers without known neighbours."""
+    return max((op.data.type.num_elements for op in _scattered_loads(func)), default=0)
+
+
+def _gathered_at_once(func: aa.FuncOp) -> int:
+    """Elements that the loads of one block of operations gather, at most."""
+    by_block: dict[Block | None, int] = {}
+    for op in _scattered_loads(func):
+        by_block[op.parent] = by_block.get(op.parent, 0) + op.data.type.num_elements
+    return max(by_block.values(), default=0)
+
+
+def _scattered_loads(func: aa.FuncOp) -> list[aa.LoadOp]:
+    """The loads of tiles through pointers without known neighbours."""
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:
-        return 0
+        return []
     facts = analysis.divisibility.DivisibilityAnalysis(func)
-    scattered = [op for op in loads if max(facts.contiguity(op.pointer), default=1) == 1]
-    return max((op.data.type.num_elements for op in scattered), default=0)
+    return [op for op in loads if max(facts.contiguity(op.pointer), default=1) == 1]
 
 
 def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
@@ -239,6 +258,11 @@ _NOT_COMPUTED = (aa.TiledLoadOp, aa.LoadOp, aa.SplatOp, aa.BroadcastOp, aa.ViewO
 def _warps(elements: int, per_thread: int, least: int = 1) -> int:
     warps = max(least, elements // (32 * per_thread))
     return min(MAX_WARPS, 1 << (warps.bit_length() - 1)) if warps > 1 else 1
+
+
+def _up_to_warps(elements: int, per_thread: int) -> int:
+    """The fewest warps in which no thread has more elements, as far as there are so many."""
+    return min(MAX_WARPS, 1 << (max(1, -(-elements // (WARP_SIZE * per_thread))) - 1).bit_length())
 
 
 def assign_num_warps(

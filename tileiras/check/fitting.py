@@ -8,8 +8,6 @@ block that touches no new memory, or leaves a view, marks the end of the grid.
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -17,38 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.dialects.cuda_tile import ForOp
-from tileiras.ir import BlockArgument, FloatType, Operation, Value
+from tileiras.ir import Operation
 from tileiras.sim import blas
 from tileiras.sim.errors import ArgumentMismatch
 from tileiras.sim.interpreter import _load_globals
 from tileiras.sim.interpreter.arguments import bind_arguments
-from tileiras.sim.interpreter.machine import ELEMENTWISE, MEANINGS, Deadlock, InterpreterError, Machine
+from tileiras.sim.interpreter.machine import Deadlock, InterpreterError
 from tileiras.sim.interpreter.undefined import RUN, Run
-from tileiras.sim.interpreter.values import TensorView, dtype_of, width_of
 from tileiras.sim.memory import Memory
 
 from . import values
-from .facts import Facts, Parameter, source
+from .facts import Facts, Parameter
 from .guarded import GUARD, Guarded
+from .probe import LARGEST_SIZE, OutsideView, Probe, Unfit
 from .tables import Behind, Table
 
 FILLED = 1 << 16
 """Elements of arrays that are initialized during the search, if addresses may depend on them."""
+_EXACT_REPAIRS = 4
+"""Tiles by which a size grows one by one where no counter says how many follow; from then on it doubles."""
 _REPAIRS = 12
-"""Limit on changes of a plan, for each tensor."""
-_LARGEST = 1 << 14
-"""Limit on sizes that tiles ask for."""
-_STEPS = 30_000
-"""Limit on operations of one tile block; a block that waits for another would not terminate."""
-
-
-class Unfit(Exception):
-    """No launch fits: the reason, and the operation."""
-
-    def __init__(self, message: str, operation: Operation | None = None) -> None:
-        super().__init__(message)
-        self.operation = operation
+"""Limit for each size of a view."""
 
 
 @dataclass
@@ -128,116 +115,6 @@ class Fitted:
         ) + tuple(f"{each.array.dtype}[{each.array.size}]" for each in self.behind)
 
 
-class _OutsideView(Exception):
-    """A tile number beyond a view, and the size that would contain it."""
-
-    def __init__(self, tensor: Any, dim: int, size: int, tile: int, op: Operation) -> None:
-        super().__init__(f"needs {size} elements along dimension {dim}")
-        self.tensor, self.dim, self.size, self.tile, self.op = tensor, dim, size, tile, op
-
-
-class _Probe(Machine):
-    """Checks views and tile numbers, and stops a block that exceeds the limit of operations."""
-
-    def __init__(
-        self, memory: Guarded, grid: tuple[int, int, int], globals_: dict[str, int], leaves_floats: bool,
-        plans: dict[int, list],
-    ) -> None:  # fmt: skip
-        """`leaves_floats`: floats decide nothing, and are not computed.  `plans`: those of other tile blocks."""
-        super().__init__(memory, grid, globals_, io.StringIO())
-        self.guarded = memory
-        self.leaves_floats, self._plans = leaves_floats, plans
-        self.steps = 0
-        self.limit = _STEPS
-
-    def _plan(self, block: Any) -> list:
-        plan = self._plans.get(id(block))
-        if plan is None:
-            is_left = [self.leaves_floats and _is_arithmetic(op) for op in block.operations]
-            plan = [(op, _left if left else _probe, op.results) for op, left in zip(block.operations, is_left)]
-            self._plans[id(block)] = plan
-        return plan
-
-
-_SUMS = {f"cuda_tile.{name}" for name in ("mmaf", "mmaf_scaled", "reduce", "scan")}
-
-
-def _is_arithmetic(op: Operation) -> bool:
-    elements = [getattr(each.type, "element_type", None) for each in op.results]
-    is_float = bool(elements) and all(isinstance(each, FloatType) for each in elements)
-    return is_float and (op.name in ELEMENTWISE or op.name in _SUMS)
-
-
-def _left(machine: _Probe, op: Operation) -> Any:
-    """Results of an operation that is not computed."""
-    machine.steps += 1
-    zeros = [_zeros(tuple(each.type.shape), dtype_of(each.type.element_type)) for each in op.results]
-    return zeros[0] if len(zeros) == 1 else tuple(zeros)
-
-
-@functools.lru_cache(maxsize=64)
-def _zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return np.zeros(shape, dtype)
-
-
-def _probe(machine: _Probe, op: Operation) -> Any:
-    machine.steps += 1
-    if machine.steps > machine.limit:
-        raise Unfit("a tile block goes on for longer than a check follows", op)
-    if hasattr(op, "index") and hasattr(op, "view"):
-        _check_index(machine, op)
-    outcome = MEANINGS[op.name](machine, op) if op.name in MEANINGS else machine._meaning(op)(machine, op)
-    if isinstance(outcome, TensorView):
-        _cover(machine.guarded, outcome)
-    return outcome
-
-
-def _cover(memory: Guarded, view: TensorView) -> None:
-    if not all(view.shape):
-        return
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
-    end = -(-(last + 1) * width_of(view.element) // 8)
-    allocation = memory.find(view.address)
-    if allocation is not None:
-        end += view.address - allocation.address
-        memory.ends[allocation.address] = max(memory.ends.get(allocation.address, 0), end)
-        if end > GUARD:
-            raise Unfit(f"a view covers {end} bytes")
-
-
-def _check_index(machine: _Probe, op: Operation) -> None:
-    view = machine[op.view]
-    space = view.index_space
-    for position, index in enumerate(op.index):
-        if position == view.sparse:
-            continue
-        number = int(machine[index])
-        if number < 0:
-            continue
-        if number >= space[position]:
-            dim = view.dim_map[position]
-            sizes = [each * view.steps[position] + view.tile_shape[position]
-                     for each in (number + _trips_left(machine, index), number)]  # fmt: skip
-            # A loop may end before its last trip.
-            size = sizes[sizes[0] > _LARGEST]
-            tensor = source(op.view.defining_op.operands[0]) if op.view.defining_op else None
-            raise _OutsideView(tensor, dim, size, view.tile_shape[position], op)
-
-
-def _trips_left(machine: _Probe, index: Value) -> int:
-    """How far a tile number goes on counting in the loop that counts it, possibly from a number on: a constant count
-    of tiles asks for all of them at once."""
-    counter = source(index)
-    while counter.defining_op is not None and counter.defining_op.name == "cuda_tile.addi":
-        addends = [source(each) for each in counter.defining_op.operands]
-        counter = next((each for each in addends if each.defining_op is None), addends[0])
-    loop = counter.owner.parent_op if isinstance(counter, BlockArgument) else None
-    if not isinstance(loop, ForOp) or loop.induction_variable is not counter:
-        return 0
-    step = int(machine[loop.step])
-    return (int(machine[loop.upperBound]) - 1 - int(machine[counter])) // step * step
-
-
 def fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
     """The launch of a plan.  Raises Unfit if no launch fits."""
     limits: tuple[int | None, ...] = (plan.limit, 4, 2, 1) if may_index(facts) else (plan.limit,)
@@ -270,7 +147,9 @@ def _may_index(element: Any) -> bool:
 
 
 def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitted:
-    for _ in range(_REPAIRS * max(1, len(facts.sizes_of))):
+    sizes = {each[1] for view in facts.views for each in view.shape if each is not None and each[0] == "parameter"}
+    repairs: dict[int, int] = {}
+    for _ in range(_REPAIRS * max(1, len(sizes))):
         for numbers in plan.rows:
             settle_strides(facts, numbers, plan.padding)
         try:
@@ -284,19 +163,23 @@ def _fit(entry: Operation, module: Operation, facts: Facts, plan: Plan) -> Fitte
                 trial = _Trial(entry, module, facts, plan)
                 grid = trial.together()
             return trial.fitted(grid)
-        except _OutsideView as outside:
-            _repair(facts, plan, outside)
+        except OutsideView as outside:
+            _repair(facts, plan, outside, repairs)
     raise Unfit("sizes that the program's tiles ask for do not settle")
 
 
-def _repair(facts: Facts, plan: Plan, outside: _OutsideView) -> None:
+def _repair(facts: Facts, plan: Plan, outside: OutsideView, repairs: dict[int, int]) -> None:
+    """Raise the size of a view that a tile lies outside of; `repairs` counts how often each has been raised."""
     described = facts.sizes_of.get(outside.tensor, [])
     size = described[outside.dim] if outside.dim < len(described) else None
     least = outside.size - outside.tile
     few = [] if size is None or size[0] != "parameter" else [row for row in plan.rows if row[size[1]] <= least]
-    if size is None or not few or outside.size > _LARGEST:
+    if size is None or not few or outside.size > LARGEST_SIZE:
         raise Unfit(f"a tile lies outside of its view: it {outside}", outside.op)
     parameter = facts.parameters[size[1]]
+    repairs[size[1]] = repairs.get(size[1], 0) + 1
+    if repairs[size[1]] > _EXACT_REPAIRS:
+        least += least // outside.tile * outside.tile
     for row in few:
         # The last tile stays as partial as it was drawn.
         part = (row[size[1]] - 1) % outside.tile + 1
@@ -399,8 +282,8 @@ class _Trial:
         return self.plan.numbers[parameter.position]
 
     def run(self, block_id: tuple[int, int, int], grid: tuple[int, int, int]) -> bool:
-        """Execute one tile block; whether it touches memory that no earlier block has.  Raises Unfit, _OutsideView."""
-        machine = _Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
+        """Execute one tile block; whether it touches memory that no earlier block has.  Raises Unfit, OutsideView."""
+        machine = Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
         machine.block_id = block_id
         block = self.entry.regions[0].block
         machine.bind(block.arguments, self.bound)
@@ -408,7 +291,7 @@ class _Trial:
         return self.memory.settle()
 
     def _run(self, program: Callable[[], Any]) -> None:
-        """Execute tile blocks.  Raises Unfit, _OutsideView, Deadlock."""
+        """Execute tile blocks.  Raises Unfit, OutsideView, Deadlock."""
         self.memory.touched = []
         token = RUN.set(Run(0))
         try:
@@ -425,7 +308,7 @@ class _Trial:
         """The grid of a kernel whose tile blocks wait for each other: the plan's.  A launch in which they wait without
         end is judged."""
         grid = tuple(most if uses else 1 for most, uses in zip(self.plan.blocks, self.facts.axes))
-        machine = _Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
+        machine = Probe(self.memory, grid, self.globals, self.leaves_floats, self.plans)
         machine.limit *= int(np.prod(grid))
         with contextlib.suppress(Deadlock):
             self._run(lambda: machine.run_tile_blocks(self.entry.regions[0].block, self.bound))
@@ -447,7 +330,7 @@ class _Trial:
                     if not self.run(block, tuple(max(a, b + 1) for a, b in zip(grid, block))):
                         spare[axis] = int(self.plan.has_spare_blocks and not self.memory.touched)
                         break
-                except (Unfit, _OutsideView):
+                except (Unfit, OutsideView):
                     self.memory.ends = before
                     break
                 grid[axis] += 1
