@@ -11,20 +11,23 @@ from tests.kernels.views import ONE, Kernel, View, entry, operations, tile_type,
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.layout.encoding import layout_of
 
-WIDTH, STEP = 49, 61
-"""Elements of a row, and from a row to the next."""
+SINGLE, PAIRS = (49, 61), (14, 22)
+"""Elements of a row, and from a row to the next: no neighbours are known, or pairs of them."""
 
 
-def sum_of_rows(count: int, in_loop: int = 0, vectors: int = 0, tile: int = 256) -> Kernel:
+def sum_of_rows(
+    count: int, in_loop: int = 0, vectors: int = 0, tile: int = 256, pitch: tuple[int, int] = SINGLE
+) -> Kernel:
     """The sum of `count` tiles whose elements are parts of rows, the last `in_loop` of which are loaded in a loop, and
     of `vectors` tiles without gaps."""
-    rows = [View(f"x{n}", (1,), "f32", (-(-tile // WIDTH) * STEP,)) for n in range(count)]
+    width, step = pitch
+    rows = [View(f"x{n}", (1,), "f32", (-(-tile // width) * step,)) for n in range(count)]
     whole = [View(f"y{n}", (tile,), "f32") for n in range(vectors)]
     out = View("out", (tile,), "f32")
     index, numbers, start = tile_type((tile,), "i32"), out.tile, count - in_loop
     body = [
-        f"%lane = iota : {index}", f"%width = constant <i32: {WIDTH}> : {index}",
-        f"%gap = constant <i32: {STEP - WIDTH}> : {index}", f"%row = divi %lane, %width signed : {index}",
+        f"%lane = iota : {index}", f"%width = constant <i32: {width}> : {index}",
+        f"%gap = constant <i32: {step - width}> : {index}", f"%row = divi %lane, %width signed : {index}",
         f"%gaps = muli %row, %gap : {index}", f"%place = addi %lane, %gaps : {index}", ONE, zeros("sum_0", numbers),
         "%blocks, %blocks_y, %blocks_z = get_num_tile_blocks : tile<i32>",
     ]  # fmt: skip
@@ -44,7 +47,7 @@ def sum_of_rows(count: int, in_loop: int = 0, vectors: int = 0, tile: int = 256)
         body += [f"continue %sum_{count} : {numbers}", "}"]
     body.append(out.store("all" if in_loop else f"sum_{count + vectors}"))
     inputs = [whole_numbers(view.shape, seed=n) for n, view in enumerate([*rows, *whole])]
-    places = np.arange(tile) + np.arange(tile) // WIDTH * (STEP - WIDTH)
+    places = np.arange(tile) + np.arange(tile) // width * (step - width)
     wanted = sum([each[places] for each in inputs[:count]] + inputs[count:])
     return Kernel(entry([*rows, *whole, out], body), tuple(inputs), (np.zeros(tile, np.float32),), (wanted,))
 
@@ -53,6 +56,12 @@ def sum_of_rows(count: int, in_loop: int = 0, vectors: int = 0, tile: int = 256)
 @pytest.mark.parametrize(("count", "warps"), [(6, 1), (7, 2), (13, 4), (25, 8)])
 def test_a_thread_gathers_48_elements_at_once_at_most(count, warps, gpu):
     artifact = sum_of_rows(count).check(gpu, emit="ptx")
+    assert artifact.kernels[0].metadata["block"] == [32 * warps, 1, 1]
+
+
+@pytest.mark.parametrize(("count", "warps"), [(12, 1), (13, 2), (25, 4)])
+def test_neighbours_that_one_access_loads_are_one(count, warps):
+    artifact = sum_of_rows(count, pitch=PAIRS).check("sm_90", emit="ptx")
     assert artifact.kernels[0].metadata["block"] == [32 * warps, 1, 1]
 
 

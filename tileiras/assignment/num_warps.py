@@ -13,7 +13,8 @@ from tileiras.diagnostics.remarks import Remark
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.arith import constant_integer
-from tileiras.ir import Block, Operation, TensorType, Value
+from tileiras.ir import Block, Operation, TensorType, Value, element_type_of
+from tileiras.layout.memory import ACCESS_BITS
 from tileiras.reasons import Reason
 from tileiras.schedule.strategy import Strategy
 from tileiras.targets import Target
@@ -50,10 +51,11 @@ OPERANDS_PER_THREAD = 128
 GATHERED_PER_THREAD = 16
 
 GATHERED_AT_ONCE = 48
-"""The same without dots, of all loads of a block of operations: their addresses are computed before the first of them
-returns, three registers for each.  A sum of 14 tiles of 256 bf16 whose rows are no multiples of a vector takes 3.7 us
-on B200 with 28 of a thread, 4.5 with 56 and 6.4 with 112, where ptxas spills; 18 tiles of f32 take 6.9, 10.0 (72) and
-14.3 (144).  Up to 48, and in grids of many waves up to 88, more warps gain nothing (sim.estimate)."""
+"""The same without dots, of all loads of a block of operations, where neighbours that one access loads are one: their
+addresses are computed before the first of them returns, three registers for each.  A sum of 14 tiles of 256 bf16 whose
+rows are no multiples of a vector takes 3.7 us on B200 with 28 of a thread, 4.5 with 56 and 6.4 with 112, where ptxas
+spills; 18 tiles of f32 take 6.9, 10.0 (72) and 14.3 (144).  A grid of 188,160 tile blocks takes 3 to 10 % more with 44
+than with 88 (sim.estimate)."""
 
 ACCUMULATORS_OF_TURN = 128
 """Registers of a thread for accumulators, at most, where each of two warpgroups computes tiles of its own: a thread
@@ -189,24 +191,25 @@ def _is_reduced_in_loop(func: aa.FuncOp, elements: int) -> bool:
 
 def _gather(func: aa.FuncOp) -> int:
     """Elements of the largest tile that is loaded through pointers without known neighbours."""
-    return max((op.data.type.num_elements for op in _scattered_loads(func)), default=0)
+    return max((op.data.type.num_elements for op, run in _runs_of_loads(func) if run == 1), default=0)
 
 
 def _gathered_at_once(func: aa.FuncOp) -> int:
-    """Elements that the loads of one block of operations gather, at most."""
+    """Runs of neighbours that the loads of one block of operations gather, at most: each has an address of its own."""
     by_block: dict[Block | None, int] = {}
-    for op in _scattered_loads(func):
-        by_block[op.parent] = by_block.get(op.parent, 0) + op.data.type.num_elements
+    for op, run in _runs_of_loads(func):
+        vector = max(1, ACCESS_BITS // max(8, element_type_of(op.data.type).width))
+        by_block[op.parent] = by_block.get(op.parent, 0) + op.data.type.num_elements // min(run, vector)
     return max(by_block.values(), default=0)
 
 
-def _scattered_loads(func: aa.FuncOp) -> list[aa.LoadOp]:
-    """The loads of tiles through pointers without known neighbours."""
+def _runs_of_loads(func: aa.FuncOp) -> list[tuple[aa.LoadOp, int]]:
+    """The loads of tiles through pointers, with the neighbours in memory that are known to lie in a run."""
     loads = [op for op in func.walk() if isinstance(op, aa.LoadOp) and isinstance(op.data.type, TensorType)]
     if not loads:
         return []
     facts = analysis.divisibility.DivisibilityAnalysis(func)
-    return [op for op in loads if max(facts.contiguity(op.pointer), default=1) == 1]
+    return [(op, max(facts.contiguity(op.pointer), default=1)) for op in loads]
 
 
 def _threads_have_rows(func: aa.FuncOp, target: Target) -> bool:
