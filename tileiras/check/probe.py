@@ -55,8 +55,10 @@ class Probe(Machine):
     def _plan(self, block: Any) -> list:
         plan = self._plans.get(id(block))
         if plan is None:
-            is_skipped = [self.leaves_floats and _is_arithmetic(op) for op in block.operations]
-            plan = [(op, _skip if skips else _probe, op.results) for op, skips in zip(block.operations, is_skipped)]
+            plan = [
+                (op, _zero_results if self.leaves_floats and _is_arithmetic(op) else _probe, op.results)
+                for op in block.operations
+            ]
             self._plans[id(block)] = plan
         return plan
 
@@ -70,7 +72,7 @@ def _is_arithmetic(op: Operation) -> bool:
     return is_float and (op.name in ELEMENTWISE or op.name in _SUMS)
 
 
-def _skip(machine: Probe, op: Operation) -> Any:
+def _zero_results(machine: Probe, op: Operation) -> Any:
     """Zeros for the results of an operation that is not computed."""
     machine.steps += 1
     zeros = [_zeros(tuple(each.type.shape), dtype_of(each.type.element_type)) for each in op.results]
