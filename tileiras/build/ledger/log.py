@@ -11,6 +11,7 @@ The file is compacted, that is, written as one record, when the others would exc
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any
 from tileiras.support.files import read_if_there, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
-VERSION = 1
+VERSION = 2
 
 SHARE = 8
 
@@ -59,12 +60,12 @@ class Log:
         # Split once: each copy of a large file takes as long as its digest.
         data = read_if_there(path) or b""
         lines = data.split(b"\n")
-        ends = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
-        starts = [number for number, line in enumerate(lines) if line.startswith(b"#")]
+        sizes = list(itertools.accumulate(map(len, lines), initial=0))
+        starts = [number for number, line in enumerate(lines) if line[:1] == b"#"]
         for start, end in itertools.pairwise([*starts, len(lines)]):
             while not lines[end - 1]:  # between two records, and at the end of the file
                 end -= 1
-            self._apply(memoryview(data)[ends[start] : ends[end] - 1], lines[start:end])
+            self._apply(memoryview(data)[sizes[start] + start : sizes[end] + end - 1], lines[start:end])
 
     def _apply(self, record: memoryview, lines: list[bytes]) -> None:
         """Apply a record if it is intact, of this version, and free or chained to the last one."""
@@ -77,9 +78,11 @@ class Log:
             return
         facts = json.loads(head)
         if facts["after"] in (None, self.state):
-            now = facts["time"]
-            rows = ((*line.partition(b"\t"), text) for line, text in zip(lines[1::2], lines[2::2]))
-            self._take({_key(key): Line._make((text, word.decode(), now)) for key, _, word, text in rows})
+            # All at once: a manifest has a row for each kernel.
+            words = b"\t".join(lines[1::2]).decode().split("\t")
+            keys = json.loads(f"[{','.join(words[::2])}]")
+            rows = zip(lines[2::2], words[1::2], itertools.repeat(facts["time"]))
+            self._take(dict(zip(keys, map(functools.partial(tuple.__new__, Line), rows))))
             self.state, self.note = mark.decode(), facts["note"]
 
     def _take(self, lines: Mapping[str, Line]) -> None:
@@ -94,8 +97,8 @@ class Log:
         return json.loads(line.text) if line is not None else None
 
     def naming(self, text: str) -> Iterator[str]:
-        """Yield the keys of the rows with a string in any field."""
-        quoted = json.dumps(text).encode()
+        """Yield the keys of the rows whose text has a string."""
+        quoted = json.dumps(text)[1:-1].encode()
         return (key for key, line in self.lines.items() if quoted in line.text)
 
     def append(self, lines: Mapping[str, Line], note: Any = None, chained: bool = False) -> None:
@@ -150,10 +153,6 @@ def _record(lines: Iterable[tuple[str, Line]], note: Any, after: str | None, now
     content = b"\n".join(rows)
     mark = _mark(content)
     return mark.decode(), b"#%s %s\n" % (mark, content)
-
-
-def _key(text: bytes) -> str:
-    return json.loads(text) if b"\\" in text else text[1:-1].decode()
 
 
 def _mark(content: bytes | memoryview) -> bytes:

@@ -18,7 +18,7 @@ import functools
 import json
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import tileiras
@@ -33,32 +33,10 @@ FOLDER = os.path.join(NOTES, "trees")
 MOST_SOUGHT = 16
 """Number of rows that are parsed one by one before all are."""
 
-FORMAT = 2
-"""Version of the rows, which is part of their signatures."""
-
 DIGEST_SIZE = 32
 
-
-def _pack(states: Sequence[int]) -> str:
-    """Numbers, four per file, as 64-bit words in hexadecimal: JSON parses one string in half of the time of a list.
-
-    Raises ValueError for a time that does not fit.
-    """
-    try:
-        return _words(len(states) // 4).pack(*states).hex()
-    except struct.error as error:
-        raise ValueError(str(error)) from None
-
-
-def _unpack(text: str) -> tuple[int, ...]:
-    """The numbers of `_pack`."""
-    data = bytes.fromhex(text)
-    return _words(len(data) // 32).unpack(data)
-
-
-@functools.cache
-def _words(count: int) -> struct.Struct:
-    return struct.Struct(f"<{'qqqQ' * count}")
+SEPARATOR = "//"
+"""Between the paths of a row, which are normalized and never have it: one string is parsed in less time than a list."""
 
 
 class Row(NamedTuple):
@@ -71,28 +49,54 @@ class Row(NamedTuple):
     """Each product's path, and SCons' signature of its content."""
     entries: list[str]
     inputs: list[str]
-    files: list[str]
-    """All files that are read or made, including the inputs."""
+    names: str
+    """All files that are read or made, including the inputs, with SEPARATOR between them."""
     states: str
-    """Four numbers per file in the form of `_pack`: size, mtime in ns, ctime in ns, inode.
+    """A digest of the states of all files: size, mtime in ns, ctime in ns and inode of each.
 
     ctime is included because programs cannot set it, whereas many set mtime (cp -p, rsync).
     """
+    newest: int
+    """The latest of these times."""
     digests: str
     """xxh3_128 of each file's content, DIGEST_SIZE hexadecimal digits per file."""
     reads: list[list[str]] = []
     """Titles and states of the rows of inputs that the source's modules read besides."""
 
-    def stated(self) -> Iterator[list[Any]]:
-        """Yield the products as SCons records a file: path, signature, size, time in seconds."""
-        states = _unpack(self.states)
-        for path, signature in self.products:
-            at = 4 * self.files.index(path)
-            yield [path, signature, states[at], states[at + 1] // 1_000_000_000]
+    @property
+    def files(self) -> list[str]:
+        return self.names.split(SEPARATOR)
 
     def digest(self, index: int) -> str:
         """Return the digest of a file's content."""
         return self.digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE]
+
+
+def _states(paths: Iterable[str]) -> list[int]:
+    """Four numbers per file: size, mtime in ns, ctime in ns, inode; raises OSError."""
+    states: list[int] = []
+    for status in map(os.stat, paths):
+        states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return states
+
+
+def _digest_of(states: Sequence[int]) -> str:
+    """Raises ValueError for a time that does not fit into 64 bits."""
+    import xxhash
+
+    try:
+        return xxhash.xxh3_128_hexdigest(_words(len(states) // 4).pack(*states))
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+def _newest(states: Sequence[int]) -> int:
+    return max(*states[1::4], *states[2::4])
+
+
+@functools.cache
+def _words(count: int) -> struct.Struct:
+    return struct.Struct(f"<{'qqqQ' * count}")
 
 
 FileState = list[Any]
@@ -152,7 +156,7 @@ class Manifest:
         """Parse all rows at once, which takes a third of the time of one after the other."""
         lines = {key: line.text for key, line in self._log.lines.items() if key not in self._rows}
         values = json.loads(b",".join([b"[null", *lines.values(), b"null]"]))[1:-1]
-        self._rows.update(zip(lines, map(Row._make, values), strict=True))
+        self._rows.update(zip(lines, map(functools.partial(tuple.__new__, Row), values), strict=True))
 
     def rows(self) -> list[Row]:
         """Return all rows in order."""
@@ -176,7 +180,7 @@ class Manifest:
         """Return the row of a kernel if it is unchanged, else None.
 
         `inputs` are the files that the source reads, if that set may have changed.  `changed` are the files that may
-        have changed since the manifest was compared with them, if known: see `watch.tokens`.
+        have changed since the manifest was compared with them, if known: see `watch.lease`.
         """
         row = self.row(key)
         if row is None or row.signature != signature:
@@ -186,37 +190,30 @@ class Manifest:
                 return None
             if row.reads and not self.still_reads(row.source, row.reads):
                 return None
-            if changed is not None and changed.isdisjoint(row.files):
+            files = row.files
+            if changed is not None and changed.isdisjoint(files):
                 return row
             prefix = self.near if self.near is not None else self._prefix
-            states: list[int] = []
-            for status in map(os.stat, [prefix + name for name in row.files] if prefix else row.files):
-                states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            racy = (self._log.lines[key].time if key in self._log.lines else 0) - RACY_NS
-            if _pack(states) == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:
+            paths = [prefix + name for name in files] if prefix else files
+            states = _states(paths)
+            digest = _digest_of(states)
+            line = self._log.lines.get(key)
+            if digest == row.states and line is not None and row.newest < line.time - RACY_NS:
                 return row
-            return self._compare(row, states, prefix, racy)
+            return self._compare(row, paths, digest, _newest(states))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def _compare(self, row: Row, states: list[int], prefix: str, racy: int) -> Row | None:
-        """Return the row with the current states of its files, if files that may have changed have the same content."""
+    def _compare(self, row: Row, paths: Sequence[str], states: str, newest: int) -> Row | None:
+        """Return the row with the current states of its files, if all have the same content."""
         import time
 
-        quiet_before, is_worth = time.time_ns() - RACY_NS, False
-        last_states = list(_unpack(row.states))
-        for index, name in enumerate(row.files):
-            at = 4 * index
-            now, before = states[at : at + 4], last_states[at : at + 4]
-            if now[0] != before[0]:
-                return None
-            if now != before or max(now[1:3]) >= racy:
-                if content_digest(prefix + name) != row.digest(index):
-                    return None
-                # Worth writing if a manifest written now spares the next build this comparison.
-                is_worth |= max(now[1:3]) < quiet_before
-        self._rows[row.key] = row = row._replace(states=_pack(states))
-        if is_worth:
+        quiet_before = time.time_ns() - RACY_NS
+        if any(content_digest(path) != row.digest(index) for index, path in enumerate(paths)):
+            return None
+        self._rows[row.key] = row = row._replace(states=states, newest=newest)
+        # Worth writing if a manifest written now spares the next build this comparison.
+        if newest < quiet_before:
             self._put(row)
         return row
 
@@ -266,11 +263,12 @@ class Manifest:
             self.drop(key)
             return False
         files = [*inputs, *made_states]
+        states = [number for state in files for number in state[1:5]]
         self._put(
             Row(
                 key, self.relative(source), signature, [list(product) for product in products], list(entries),
-                sorted(state[0] for state in inputs), [state[0] for state in files],
-                _pack([number for state in files for number in state[1:5]]), "".join(state[5] for state in files),
+                sorted(state[0] for state in inputs), SEPARATOR.join(state[0] for state in files),
+                _digest_of(states), _newest(states), "".join(state[5] for state in files),
                 [[*item] for item in (reads or {}).items()],
             )
         )  # fmt: skip

@@ -253,7 +253,7 @@ class TreeDeclaration:
         """Add a part for clean kernels; `signature` is that of their products in the manifests."""
 
         def nodes() -> list[Any]:
-            return gating.clean_nodes(self._root, [product for _, row in rows() for product in row.stated()])
+            return gating.clean_nodes(self._root, [product for _, row in rows() for product in row.products])
 
         def signature_now() -> str:
             if not self._opened:
