@@ -111,7 +111,8 @@ class Log:
 
     def time(self, key: str) -> int:
         """The time of a row's record, in ns; 0 without the row."""
-        return self._places[key][4] if key in self._places else 0
+        place = self._places.get(key)
+        return place[4] if place is not None else 0
 
     def _text(self, key: str) -> bytes:
         data, start, size, _, _ = self._places[key]

@@ -181,7 +181,7 @@ class Manifest:
         `inputs` are the files that the source reads, if that set may have changed.  `changed` are the files that may
         have changed since the manifest was compared with them, if known: see `watch.lease`.
         """
-        row = self.row(key)
+        row = self._rows.get(key) or self.row(key)
         if row is None or row.signature != signature:
             return None
         try:
@@ -189,7 +189,7 @@ class Manifest:
                 return None
             if row.reads and not self.still_reads(row.source, row.reads):
                 return None
-            files = row.files
+            files = row.names.split(SEPARATOR)
             if changed is not None and changed.isdisjoint(files):
                 return row
             prefix = self.near if self.near is not None else self._prefix

@@ -68,14 +68,16 @@ class LeftOut:
 class _Folder(NamedTuple):
     """A listed folder of kernels."""
 
+    below: str
+    """Its path below that of the tree, with a separator behind it."""
     names: frozenset[str]
     is_tuned: bool
     """Whether one of its kernels has options of its own."""
 
     @staticmethod
-    def of(path: str) -> _Folder:
-        names = frozenset(os.listdir(path))
-        return _Folder(names, any(name.endswith(TUNED) for name in names))
+    def of(base: str, below: str) -> _Folder:
+        names = frozenset(os.listdir(os.path.join(base, below)))
+        return _Folder(below, names, any(name.endswith(TUNED) for name in names))
 
 
 class _Variant(Variant):
@@ -137,7 +139,7 @@ class TreeDeclaration:
             below = _folder_of(path)
             folder = folders.get(below)
             if folder is None:
-                folder = folders[below] = _Folder.of(os.path.join(base, below))
+                folder = folders[below] = _Folder.of(base, below)
             self._left_out.sources += 1
             if path.endswith(".py") and not discover.has_front_end():
                 self._left_out.python += 1
@@ -291,7 +293,7 @@ class TreeDeclaration:
 
         `opened` kernels are declared though their files match the manifest.
         """
-        below = _folder_of(path)
+        below = folder.below if folder is not None else _folder_of(path)
         prefix = variant.prefixes.get(below)
         if prefix is None:
             name = named_from_top(os.path.join(self._base_path, path))
