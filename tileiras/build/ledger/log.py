@@ -93,7 +93,7 @@ class Log:
         facts, keys, sizes = json.loads(lines[0]), json.loads(lines[1]), json.loads(lines[3])
         if facts["after"] in (None, self.state):
             starts = itertools.accumulate(sizes, initial=at + len(b"["))
-            words = lines[2].decode().split(" ")
+            words = lines[2].decode().split("\t")
             rows = zip(itertools.repeat(data), starts, sizes, words, itertools.repeat(facts["time"]))
             self._places.update(zip(keys, rows))
             if len(DELETED.text) + 1 in sizes:
@@ -186,7 +186,7 @@ def _record(lines: Mapping[str, Line], note: Any, after: str | None) -> bytes:
     content = b"\n".join((
         dump({"after": after, "time": time.time_ns(), "note": note}),
         dump(list(lines)),
-        " ".join(line.word for line in lines.values()).encode(),
+        "\t".join(line.word for line in lines.values()).encode(),
         dump([len(text) + 1 for text in texts]),
         b"[%s]" % b",".join(texts),
     ))  # fmt: skip
