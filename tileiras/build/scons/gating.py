@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import collections
 import functools
+import gc
 import os
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -362,6 +363,7 @@ def begin() -> None:
 @functools.cache
 def finish_at_exit() -> None:
     """Update the manifests at the end of the run, after the removal of leftovers, which is registered later."""
+    atexit.register(gc.freeze)  # the last function: spares the interpreter's end a scan of all nodes
     atexit.register(lambda: [gate.finish() for gate in _gates.values() if _began])
 
 
