@@ -23,6 +23,7 @@ from tileiras.support.files import read_if_there, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
 VERSION = 2
+"""Version of the records, and of the rows of every file of the ledger."""
 
 SHARE = 8
 
@@ -49,8 +50,6 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.note: dict[str, Any] | None = None
-        """The note of the last record."""
         self._reset()
         data = read_if_there(path) or b""
         starts, at = [], 0
@@ -69,6 +68,8 @@ class Log:
         the time of its record."""
         self._records: list[tuple[list[str], memoryview]] = []
         """The keys and values of each record."""
+        self.note: dict[str, Any] | None = None
+        """The note of the last record."""
         self.state = ""
         """Mark of the last record; empty without a record."""
         self._first = self._further = 0
