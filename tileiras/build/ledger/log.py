@@ -137,9 +137,9 @@ class Log:
 
     def naming(self, text: str) -> Iterator[str]:
         """Yield the keys of the rows whose values have a string."""
-        written = json.dumps(text)[1:-1].encode()
+        needle = json.dumps(text)[1:-1].encode()
         for key, (data, start, size, _, _) in self._places.items():
-            if data.find(written, start, start + size) >= 0:
+            if data.find(needle, start, start + size) >= 0:
                 yield key
 
     def append(self, lines: Mapping[str, Line], note: Any = None, chained: bool = False) -> None:
