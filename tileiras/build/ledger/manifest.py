@@ -2,8 +2,8 @@
 
 A manifest covers one folder of kernels for one variant.  A row covers one source: a signature over all dependencies of
 its stages besides files, its products, and every file that it reads or makes, with size, times, inode and digest.  A
-kernel is clean if all its files match the row.  They are compared by content if a time differs, or if one was changed so
-shortly before the row was written that a later change may have got the same time.
+kernel is clean if all its files match the row.  They are compared by content if a time differs, or if one was changed
+so shortly before the row was written that a later change may have got the same time.
 
 Digests of artifacts are those of artifacts that the build made, or verified to be equal to those of an earlier run of
 the same step: a row is written only if the files have these digests at that time.
