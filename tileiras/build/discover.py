@@ -6,12 +6,13 @@ import ast
 import operator
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import tileiras
 from tileiras import bytecode
 from tileiras.build import NOTES
 from tileiras.stages.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
+from tileiras.support.named_tuple import NamedTuple
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 """The dictionary of a cuTile Python file that lists the kernels to export (see `tileiras.stages.export`)."""
@@ -81,34 +82,46 @@ def _entries_by_reading(source: Source) -> list[str]:
     return [entry_name(op) for op in entries_of(data)]
 
 
+class Folder(NamedTuple):
+    """A folder with kernel sources."""
+
+    below: str
+    """Its path from the folder of the search, with a separator behind it; empty for that folder."""
+    names: frozenset[str]
+    kernels: list[str]
+    """The names of the kernel sources, sorted."""
+
+
 def kernel_files(directory: str) -> list[str]:
     """The kernel sources below a directory, relative to it and sorted; hidden files are left out.
 
     A Python file is a kernel source if it assigns TILEIRAS_EXPORT.  Subfolders with an SConstruct, which are projects
     of their own, and build directories are not searched.
     """
-    result: list[str] = []
-    _find_kernels(directory, "", result)
-    return result
+    return [folder.below + name for folder in kernel_folders(directory) for name in folder.kernels]
 
 
-def _find_kernels(directory: str, below: str, kernels: list[str]) -> None:
-    """Append the sources in a folder, then those in its subfolders; `below` is the prefix of their paths."""
+def kernel_folders(directory: str, below: str = "") -> Iterator[Folder]:
+    """Yield the folders with the sources of `kernel_files`, each before its subfolders; `below` is its path."""
+    kernels: list[str] = []
     folders = []
-    with os.scandir(directory) as entries:
-        for entry in sorted(entries, key=operator.attrgetter("name")):
-            name = entry.name
-            if name.startswith("."):
-                continue  # an editor's lock file, for example
-            kind = SUFFIXES.get(name[name.rfind(".") :])
-            if kind is not None and entry.is_file():
-                if kind != PYTHON or exports(entry.path):
-                    kernels.append(below + name)
-            elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
-                folders.append((entry.path, below + name + os.sep))
-    for folder, prefix in folders:
-        if not os.path.isfile(os.path.join(folder, "SConstruct")) and not is_build_directory(folder):
-            _find_kernels(folder, prefix, kernels)
+    with os.scandir(directory) as scan:
+        entries = sorted(scan, key=operator.attrgetter("name"))
+    for entry in entries:
+        name = entry.name
+        if name.startswith("."):
+            continue  # an editor's lock file, for example
+        kind = SUFFIXES.get(name[name.rfind(".") :])
+        if kind is not None and entry.is_file():
+            if kind != PYTHON or exports(entry.path):
+                kernels.append(name)
+        elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
+            folders.append(entry)
+    if kernels:
+        yield Folder(below, frozenset(entry.name for entry in entries), kernels)
+    for entry in folders:
+        if not os.path.isfile(os.path.join(entry.path, "SConstruct")) and not is_build_directory(entry.path):
+            yield from kernel_folders(entry.path, below + entry.name + os.sep)
 
 
 def is_build_directory(folder: str) -> bool:

@@ -144,7 +144,7 @@ class History:
             for name in sorted(files):
                 if name.endswith(SUFFIX):
                     steps = Log(os.path.join(folder, name))
-                    yield from filter(None, (_entry(steps, stage) for stage in sorted(steps.lines)))
+                    yield from filter(None, (_entry(steps, stage) for stage in sorted(steps.keys())))
 
     def entry(self, stem: str, stage: str) -> Entry | None:
         """Return the last run of one step; None if it is unknown."""
@@ -154,7 +154,7 @@ class History:
         """Remove the row of a step, and the folders that become empty."""
         path = self._log_path(self.absolute(entry.stem))
         log.put(path, entry.stage, None)
-        if not Log(path).lines:
+        if not Log(path).keys():
             with contextlib.suppress(OSError):
                 os.unlink(path)
             remove_empty_folders(os.path.dirname(path), self.folder)

@@ -1,8 +1,9 @@
 """The file format of the ledger: records that replace rows by key, appended to one file.
 
-A record is a line with the version, the record's digest and its head, and two lines for each row: its key with a word,
-and its value.  It may carry a note, which holds until the next record.  A record of another version, or one that is
-torn or damaged, counts as absent.
+A record has five lines: the version, the record's digest and its head; the keys of its rows; a word for each; the sizes
+of their values, with a separator; the values.  All but the words are JSON.  A reader thus copies and parses no value
+that it does not need.  The head may carry a note, which holds until the next record.  A record of another version, or
+one that is torn or damaged, counts as absent.
 A chained record counts only after the record that its writer had read last: rows and notes that describe the file as a
 whole are lost if another process has written in between, so that their files are examined again.
 
@@ -15,13 +16,14 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tileiras.support.files import read_if_there, write_atomically
 from tileiras.support.named_tuple import NamedTuple
 
-VERSION = 1
+VERSION = 2
+"""Version of the records, and of the rows of every file of the ledger."""
 
 SHARE = 8
 
@@ -48,67 +50,107 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.lines: dict[str, Line] = {}
-        """By key, in the order of the file."""
+        self._reset()
+        data = read_if_there(path) or b""
+        starts, at = [], 0
+        while at < len(data):
+            if data[at] == ord("#"):
+                starts.append(at)
+            at = data.find(b"\n", at) + 1 or len(data)
+        for start, end in itertools.pairwise([*starts, len(data)]):
+            while data[end - 1] == ord("\n"):  # between two records, and at the end of the file
+                end -= 1
+            self._apply(data, start, end)
+
+    def _reset(self) -> None:
+        self._places: dict[str, tuple[bytes, int, int, str, int]] = {}
+        """By key, in the order of the file: the bytes with a value, its place and size with a separator, its word, and
+        the time of its record."""
+        self._records: list[tuple[list[str], memoryview]] = []
+        """The keys and values of each record."""
         self.note: dict[str, Any] | None = None
         """The note of the last record."""
         self.state = ""
         """Mark of the last record; empty without a record."""
         self._first = self._further = 0
         """Bytes of the first record, and of the others."""
-        # Split once: each copy of a large file takes as long as its digest.
-        data = read_if_there(path) or b""
-        lines = data.split(b"\n")
-        ends = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
-        starts = [number for number, line in enumerate(lines) if line.startswith(b"#")]
-        for start, end in itertools.pairwise([*starts, len(lines)]):
-            while not lines[end - 1]:  # between two records, and at the end of the file
-                end -= 1
-            self._apply(memoryview(data)[ends[start] : ends[end] - 1], lines[start:end])
 
-    def _apply(self, record: memoryview, lines: list[bytes]) -> None:
+    def _apply(self, data: bytes, start: int, end: int) -> None:
         """Apply a record if it is intact, of this version, and free or chained to the last one."""
-        mark, _, head = lines[0][1:].partition(b" ")
+        record = memoryview(data)[start:end]
         if self._first:
             self._further += len(record)
         else:
             self._first = len(record)
-        if mark != _mark(record[len(lines[0]) - len(head) :]):
+        at = data.find(b" ", start, end) + 1
+        mark = data[start + 1 : at - 1]
+        if not at or mark != _mark(record[at - start :]):
             return
-        facts = json.loads(head)
+        lines = []
+        for _ in range(4):
+            line_end = data.index(b"\n", at)
+            lines.append(data[at:line_end])
+            at = line_end + 1
+        facts, keys, sizes = json.loads(lines[0]), json.loads(lines[1]), json.loads(lines[3])
         if facts["after"] in (None, self.state):
-            now = facts["time"]
-            rows = ((*line.partition(b"\t"), text) for line, text in zip(lines[1::2], lines[2::2]))
-            self._take({_key(key): Line._make((text, word.decode(), now)) for key, _, word, text in rows})
+            starts = itertools.accumulate(sizes, initial=at + len(b"["))
+            words = lines[2].decode().split("\t")
+            rows = zip(itertools.repeat(data), starts, sizes, words, itertools.repeat(facts["time"]))
+            self._places.update(zip(keys, rows))
+            if len(DELETED.text) + 1 in sizes:
+                for key in keys:
+                    if self._text(key) == DELETED.text:
+                        del self._places[key]
+            self._records.append((keys, record[at - start :]))
             self.state, self.note = mark.decode(), facts["note"]
 
-    def _take(self, lines: Mapping[str, Line]) -> None:
-        self.lines.update(lines)
-        for key, line in lines.items():
-            if line.text == DELETED.text:
-                del self.lines[key]
+    def keys(self) -> list[str]:
+        return list(self._places)
+
+    def words(self) -> list[str]:
+        return [word for _, _, _, word, _ in self._places.values()]
+
+    def time(self, key: str) -> int:
+        """The time of a row's record, in ns; 0 without the row."""
+        place = self._places.get(key)
+        return place[4] if place is not None else 0
+
+    def _text(self, key: str) -> bytes:
+        data, start, size, _, _ = self._places[key]
+        return data[start : start + size - 1]
+
+    @property
+    def lines(self) -> dict[str, Line]:
+        """All rows by key, in the order of the file."""
+        return {key: Line(self._text(key), place[3], place[4]) for key, place in self._places.items()}
 
     def value(self, key: str) -> Any:
         """Parse the value of a row; None without the row."""
-        line = self.lines.get(key)
-        return json.loads(line.text) if line is not None else None
+        return json.loads(self._text(key)) if key in self._places else None
+
+    def values(self) -> dict[str, Any]:
+        """Parse all values at once, which takes a third of the time of one after the other."""
+        result: dict[str, Any] = {}
+        for keys, values in self._records:
+            result.update(zip(keys, json.loads(str(values, "ascii"))))
+        return {key: result[key] for key in self._places}
 
     def naming(self, text: str) -> Iterator[str]:
-        """Yield the keys of the rows with a string in any field."""
-        quoted = json.dumps(text).encode()
-        return (key for key, line in self.lines.items() if quoted in line.text)
+        """Yield the keys of the rows whose values have a string."""
+        needle = json.dumps(text)[1:-1].encode()
+        for key, (data, start, size, _, _) in self._places.items():
+            if data.find(needle, start, start + size) >= 0:
+                yield key
 
     def append(self, lines: Mapping[str, Line], note: Any = None, chained: bool = False) -> None:
         """Replace, add or delete rows.  Raises OSError.
 
         There is no fsync: digests detect records that did not reach the disk.
         """
-        now = time.time_ns()
-        mark, record = _record(lines.items(), note, self.state if chained else None, now)
-        size = self._further + len(record)
-        if not self.state or size > max(SPARE, self._first // SHARE):
-            self._take(lines)
-            self.write(self.lines, note)
+        record = _record(lines, note, self.state if chained else None)
+        if not self.state or self._further + len(record) > max(SPARE, self._first // SHARE):
+            rows = {**self.lines, **lines}
+            self.write({key: line for key, line in rows.items() if line.text != DELETED.text}, note)
             return
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
@@ -116,18 +158,15 @@ class Log:
             whole = os.write(descriptor, b"\n" + record) == len(record) + 1
         finally:
             os.close(descriptor)
-        self._further = size
         if whole:
-            self._take({key: line._replace(time=now) for key, line in lines.items()})
-            self.state, self.note = mark, note
+            self._apply(record, 0, len(record) - 1)
 
     def write(self, lines: Mapping[str, Line], note: Any = None) -> None:
         """Write the file with exactly these rows, in this order.  Raises OSError."""
-        now = time.time_ns()
-        mark, record = _record(lines.items(), note, None, now)
+        record = _record(lines, note, None)
         write_atomically(self.path, record, checked=True)
-        self.lines = {key: line._replace(time=now) for key, line in lines.items()}
-        self.state, self.note, self._first, self._further = mark, note, len(record), 0
+        self._reset()
+        self._apply(record, 0, len(record) - 1)
 
 
 def put(path: str, key: str, value: Any) -> None:
@@ -143,17 +182,16 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _record(lines: Iterable[tuple[str, Line]], note: Any, after: str | None, now: int) -> tuple[str, bytes]:
-    """The mark of a record, and its bytes."""
-    rows = [dump({"after": after, "time": now, "note": note})]
-    rows += [b"%s\t%s\n%s" % (json.dumps(key).encode(), line.word.encode(), line.text) for key, line in lines]
-    content = b"\n".join(rows)
-    mark = _mark(content)
-    return mark.decode(), b"#%s %s\n" % (mark, content)
-
-
-def _key(text: bytes) -> str:
-    return json.loads(text) if b"\\" in text else text[1:-1].decode()
+def _record(lines: Mapping[str, Line], note: Any, after: str | None) -> bytes:
+    texts = [line.text for line in lines.values()]
+    content = b"\n".join((
+        dump({"after": after, "time": time.time_ns(), "note": note}),
+        dump(list(lines)),
+        "\t".join(line.word for line in lines.values()).encode(),
+        dump([len(text) + 1 for text in texts]),
+        b"[%s]" % b",".join(texts),
+    ))  # fmt: skip
+    return b"#%s %s\n" % (_mark(content), content)
 
 
 def _mark(content: bytes | memoryview) -> bytes:

@@ -2,8 +2,8 @@
 
 A manifest covers one folder of kernels for one variant.  A row covers one source: a signature over all dependencies of
 its stages besides files, its products, and every file that it reads or makes, with size, times, inode and digest.  A
-kernel is clean if all its files match the row.  A file is compared by content if its times differ, or if it was changed
-so shortly before the manifest was written that a later change may have got the same time.
+kernel is clean if all its files match the row.  They are compared by content if a time differs, or if one was changed
+so shortly before the row was written that a later change may have got the same time.
 
 Digests of artifacts are those of artifacts that the build made, or verified to be equal to those of an earlier run of
 the same step: a row is written only if the files have these digests at that time.
@@ -15,10 +15,9 @@ record is the lease of a monitor (`watch.lease`), which rows of another process 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import tileiras
@@ -33,32 +32,10 @@ FOLDER = os.path.join(NOTES, "trees")
 MOST_SOUGHT = 16
 """Number of rows that are parsed one by one before all are."""
 
-FORMAT = 2
-"""Version of the rows, which is part of their signatures."""
-
 DIGEST_SIZE = 32
 
-
-def _pack(states: Sequence[int]) -> str:
-    """Numbers, four per file, as 64-bit words in hexadecimal: JSON parses one string in half of the time of a list.
-
-    Raises ValueError for a time that does not fit.
-    """
-    try:
-        return _words(len(states) // 4).pack(*states).hex()
-    except struct.error as error:
-        raise ValueError(str(error)) from None
-
-
-def _unpack(text: str) -> tuple[int, ...]:
-    """The numbers of `_pack`."""
-    data = bytes.fromhex(text)
-    return _words(len(data) // 32).unpack(data)
-
-
-@functools.cache
-def _words(count: int) -> struct.Struct:
-    return struct.Struct(f"<{'qqqQ' * count}")
+SEPARATOR = "//"
+"""Between the paths of a row, which are normalized and never have it: one string is parsed in less time than a list."""
 
 
 class Row(NamedTuple):
@@ -71,28 +48,54 @@ class Row(NamedTuple):
     """Each product's path, and SCons' signature of its content."""
     entries: list[str]
     inputs: list[str]
-    files: list[str]
-    """All files that are read or made, including the inputs."""
+    names: str
+    """All files that are read or made, including the inputs, with SEPARATOR between them."""
     states: str
-    """Four numbers per file in the form of `_pack`: size, mtime in ns, ctime in ns, inode.
+    """A digest of the states of all files: size, mtime in ns, ctime in ns and inode of each.
 
     ctime is included because programs cannot set it, whereas many set mtime (cp -p, rsync).
     """
+    newest: int
+    """The latest of these times."""
     digests: str
     """xxh3_128 of each file's content, DIGEST_SIZE hexadecimal digits per file."""
     reads: list[list[str]] = []
     """Titles and states of the rows of inputs that the source's modules read besides."""
 
-    def stated(self) -> Iterator[list[Any]]:
-        """Yield the products as SCons records a file: path, signature, size, time in seconds."""
-        states = _unpack(self.states)
-        for path, signature in self.products:
-            at = 4 * self.files.index(path)
-            yield [path, signature, states[at], states[at + 1] // 1_000_000_000]
+    @property
+    def files(self) -> list[str]:
+        return self.names.split(SEPARATOR)
 
     def digest(self, index: int) -> str:
         """Return the digest of a file's content."""
         return self.digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE]
+
+
+def _states(paths: Iterable[str]) -> list[int]:
+    """Four numbers per file: size, mtime in ns, ctime in ns, inode; raises OSError."""
+    states: list[int] = []
+    for status in map(os.stat, paths):
+        states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return states
+
+
+def _digest_of(states: Sequence[int]) -> str:
+    """Raises ValueError for a time that does not fit into 64 bits."""
+    import xxhash
+
+    try:
+        return xxhash.xxh3_128_hexdigest(_words(len(states) // 4).pack(*states))
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+def _newest(states: Sequence[int]) -> int:
+    return max(*states[1::4], *states[2::4])
+
+
+@functools.cache
+def _words(count: int) -> struct.Struct:
+    return struct.Struct(f"<{'qqqQ' * count}")
 
 
 FileState = list[Any]
@@ -110,6 +113,7 @@ class Manifest:
         self._log = Log(path)
         self._rows: dict[str, Row | None] = {}
         """Rows that were parsed or changed, by key; None for those without a row."""
+        self._are_parsed = False
         self._changed: dict[str, Line] = {}
         """Rows to be written."""
         self._order: list[str] | None = None
@@ -127,7 +131,7 @@ class Manifest:
 
     def signatures(self) -> list[str]:
         """Return the concatenated signatures of each row's products, in the order of the rows."""
-        return [line.word for line in self._log.lines.values()]
+        return self._log.words()
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -136,23 +140,22 @@ class Manifest:
         if self._order is not None:
             return self._order
         if not self._changed:
-            return list(self._log.lines)
-        return [key for key, line in {**self._log.lines, **self._changed}.items() if line is not DELETED]
+            return self._log.keys()
+        keys = dict.fromkeys([*self._log.keys(), *self._changed])
+        return [key for key in keys if self._changed.get(key) is not DELETED]
 
     def row(self, key: str) -> Row | None:
         """Return the row of a kernel; None without a row."""
-        if key not in self._rows and key in self._log.lines:
+        if key not in self._rows:
             if len(self._rows) < MOST_SOUGHT:
-                self._rows[key] = Row._make(self._log.value(key))
-            else:
-                self._parse_all()
+                value = self._log.value(key)
+                self._rows[key] = Row._make(value) if value is not None else None
+            elif not self._are_parsed:
+                self._are_parsed = True
+                values = self._log.values()
+                rows = zip(values, map(functools.partial(tuple.__new__, Row), values.values()))
+                self._rows = {**dict(rows), **self._rows}
         return self._rows.get(key)
-
-    def _parse_all(self) -> None:
-        """Parse all rows at once, which takes a third of the time of one after the other."""
-        lines = {key: line.text for key, line in self._log.lines.items() if key not in self._rows}
-        values = json.loads(b",".join([b"[null", *lines.values(), b"null]"]))[1:-1]
-        self._rows.update(zip(lines, map(Row._make, values), strict=True))
 
     def rows(self) -> list[Row]:
         """Return all rows in order."""
@@ -163,7 +166,7 @@ class Manifest:
 
         Other rows are not parsed.
         """
-        places = {key: place for place, key in enumerate(self._log.lines)}
+        places = {key: place for place, key in enumerate(self._log.keys())}
         pairs = {name: [(places[key], self.row(key)) for key in self._log.naming(name)] for name in names}
         return {
             name: [(place, row) for place, row in rows if row is not None and name in row.files]
@@ -176,9 +179,9 @@ class Manifest:
         """Return the row of a kernel if it is unchanged, else None.
 
         `inputs` are the files that the source reads, if that set may have changed.  `changed` are the files that may
-        have changed since the manifest was compared with them, if known: see `watch.tokens`.
+        have changed since the manifest was compared with them, if known: see `watch.lease`.
         """
-        row = self.row(key)
+        row = self._rows.get(key) or self.row(key)
         if row is None or row.signature != signature:
             return None
         try:
@@ -186,37 +189,29 @@ class Manifest:
                 return None
             if row.reads and not self.still_reads(row.source, row.reads):
                 return None
-            if changed is not None and changed.isdisjoint(row.files):
+            files = row.files
+            if changed is not None and changed.isdisjoint(files):
                 return row
             prefix = self.near if self.near is not None else self._prefix
-            states: list[int] = []
-            for status in map(os.stat, [prefix + name for name in row.files] if prefix else row.files):
-                states += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            racy = (self._log.lines[key].time if key in self._log.lines else 0) - RACY_NS
-            if _pack(states) == row.states and max(states[1::4]) < racy and max(states[2::4]) < racy:
+            paths = [prefix + name for name in files] if prefix else files
+            states = _states(paths)
+            digest = _digest_of(states)
+            if digest == row.states and row.newest < self._log.time(key) - RACY_NS:
                 return row
-            return self._compare(row, states, prefix, racy)
+            return self._compare(row, paths, digest, _newest(states))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def _compare(self, row: Row, states: list[int], prefix: str, racy: int) -> Row | None:
-        """Return the row with the current states of its files, if files that may have changed have the same content."""
+    def _compare(self, row: Row, paths: Sequence[str], states: str, newest: int) -> Row | None:
+        """Return the row with the current states of its files, if all have the same content."""
         import time
 
-        quiet_before, is_worth = time.time_ns() - RACY_NS, False
-        last_states = list(_unpack(row.states))
-        for index, name in enumerate(row.files):
-            at = 4 * index
-            now, before = states[at : at + 4], last_states[at : at + 4]
-            if now[0] != before[0]:
-                return None
-            if now != before or max(now[1:3]) >= racy:
-                if content_digest(prefix + name) != row.digest(index):
-                    return None
-                # Worth writing if a manifest written now spares the next build this comparison.
-                is_worth |= max(now[1:3]) < quiet_before
-        self._rows[row.key] = row = row._replace(states=_pack(states))
-        if is_worth:
+        quiet_before = time.time_ns() - RACY_NS
+        if any(content_digest(path) != row.digest(index) for index, path in enumerate(paths)):
+            return None
+        self._rows[row.key] = row = row._replace(states=states, newest=newest)
+        # Worth writing if a manifest written now spares the next build this comparison.
+        if newest < quiet_before:
             self._put(row)
         return row
 
@@ -266,11 +261,12 @@ class Manifest:
             self.drop(key)
             return False
         files = [*inputs, *made_states]
+        states = [number for state in files for number in state[1:5]]
         self._put(
             Row(
                 key, self.relative(source), signature, [list(product) for product in products], list(entries),
-                sorted(state[0] for state in inputs), [state[0] for state in files],
-                _pack([number for state in files for number in state[1:5]]), "".join(state[5] for state in files),
+                sorted(state[0] for state in inputs), SEPARATOR.join(state[0] for state in files),
+                _digest_of(states), _newest(states), "".join(state[5] for state in files),
                 [[*item] for item in (reads or {}).items()],
             )
         )  # fmt: skip

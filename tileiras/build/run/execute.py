@@ -77,8 +77,6 @@ class Session(Keys):
         """Digests, by absolute path, of artifacts that this run made or verified against the last run of their step."""
         self._ran: set[str] = set()
         """Artifacts that a stage made in this run, by path."""
-        self.keep_equal = False
-        """Whether a file with the right content is not rewritten, so that it keeps its times."""
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -257,8 +255,8 @@ class Session(Keys):
         try:
             for suffix in step.suffixes:
                 path = step.stem + suffix
-                if self.keep_equal and read_if_there(path) == record.artifacts[suffix]:
-                    continue
+                if read_if_there(path) == record.artifacts[suffix]:
+                    continue  # an artifact with the right content keeps its times
                 write_atomically(path, record.artifacts[suffix], self._temporary(path), checked=True)
         except OSError as error:
             message = f"unable to write '{error.filename or path}': {error.strerror}"

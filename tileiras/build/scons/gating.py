@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import collections
 import functools
+import gc
 import os
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.ledger.history import noted_inputs
-from tileiras.build.ledger.manifest import FOLDER, FORMAT, FileState, Manifest, Row
+from tileiras.build.ledger.manifest import FOLDER, FileState, Manifest, Row
 from tileiras.build.run.execute import Session
 from tileiras.build.scons import patches
 from tileiras.build.scons.variables import FULL, flag
@@ -301,7 +302,7 @@ class Gate:
             emit, only = self._tree.emit, self._tree.entries
             last, _ = pipeline.emit_stage(emit, options["gpu-name"])
             entries = tuple(only) if only is not None else None
-            digest = xxhash.xxh3_128(repr((FORMAT, first, emit, entries)).encode())
+            digest = xxhash.xxh3_128(repr((first, emit, entries)).encode())
             # The hash of SCons' signatures is an option (--hash-format).
             digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
@@ -310,21 +311,21 @@ class Gate:
         return result
 
 
-def clean_nodes(top: Any, products: list[list[Any]]) -> list[Any]:
+def clean_nodes(top: Any, products: Sequence[Sequence[str]]) -> list[Any]:
     """Return products as plain file nodes marked up to date: otherwise SCons would load and rewrite the .sconsign data
     of their folders.
 
     `top` is the node of the folder to which paths are relative.  The file information that consumers compare and record
-    is filled in, as SCons does when it visits a node, from the row that was just compared with the disk.
+    is filled in, as SCons does when it visits a node; the signature is that of the row.
     """
     if os.sep == "/":
-        nodes = [patches.file_node(top, path) for path, *_ in products]
+        nodes = [patches.file_node(top, path) for path, _ in products]
     else:
-        nodes = [top.fs.File(os.path.join(top.abspath, path)) for path, *_ in products]
-    for node, (_, signature, size, seconds) in zip(nodes, products, strict=True):
+        nodes = [top.fs.File(os.path.join(top.abspath, path)) for path, _ in products]
+    for node, (_, signature) in zip(nodes, products, strict=True):
         if not node.has_builder():
             info = node.get_ninfo()
-            info.csig, info.timestamp, info.size = signature, seconds, size
+            info.csig, info.timestamp, info.size = signature, node.get_timestamp(), node.get_size()
             node.set_state(SCons.Node.up_to_date)
     return nodes
 
@@ -362,6 +363,7 @@ def begin() -> None:
 @functools.cache
 def finish_at_exit() -> None:
     """Update the manifests at the end of the run, after the removal of leftovers, which is registered later."""
+    atexit.register(gc.freeze)  # the last function: spares the interpreter's end a scan of all nodes
     atexit.register(lambda: [gate.finish() for gate in _gates.values() if _began])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import Any
 
 import SCons.Script
@@ -23,7 +23,6 @@ from tileiras.build.tuned import tuned
 from tileiras.build.watch import lease
 from tileiras.options import CompileOptions
 from tileiras.support import extras
-from tileiras.support.named_tuple import NamedTuple
 
 MOST_CHANGED = 256
 """Maximum changed files that are looked up in a manifest one by one; with more, the folder is listed."""
@@ -65,19 +64,6 @@ class LeftOut:
             print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
 
 
-class _Folder(NamedTuple):
-    """A listed folder of kernels."""
-
-    names: frozenset[str]
-    is_tuned: bool
-    """Whether one of its kernels has options of its own."""
-
-    @staticmethod
-    def of(path: str) -> _Folder:
-        names = frozenset(os.listdir(path))
-        return _Folder(names, any(name.endswith(TUNED) for name in names))
-
-
 class _Variant(Variant):
     """A variant for which a folder is declared."""
 
@@ -86,11 +72,6 @@ class _Variant(Variant):
         self.prefixes: dict[str, str] = {}
         """By folder of kernels: the stems of its artifacts without their last component."""
         self.listing = pruning.Listing(base.abspath, self.absolute, options)
-
-
-def _folder_of(path: str) -> str:
-    """The folder of a file with the separator behind it; empty for none."""
-    return path[: path.rfind(os.sep) + 1]
 
 
 class TreeDeclaration:
@@ -131,21 +112,19 @@ class TreeDeclaration:
         near = "" if os.getcwd() == self._root.abspath else None
         for variant in self._variants:
             variant.gate.manifest.near = near
-        folders: dict[str, _Folder] = {}
-        for path in discover.kernel_files(base):
-            full = base + os.sep + path
-            below = _folder_of(path)
-            folder = folders.get(below)
-            if folder is None:
-                folder = folders[below] = _Folder.of(os.path.join(base, below))
-            self._left_out.sources += 1
-            if path.endswith(".py") and not discover.has_front_end():
-                self._left_out.python += 1
+        for folder in discover.kernel_folders(base):
+            is_tuned = any(name.endswith(TUNED) for name in folder.names)
+            for name in folder.kernels:
+                path = folder.below + name
+                full = base + os.sep + path
+                self._left_out.sources += 1
+                if path.endswith(".py") and not discover.has_front_end():
+                    self._left_out.python += 1
+                    for variant in self._variants:
+                        variant.listing.add(full, "", None)
+                    continue
                 for variant in self._variants:
-                    variant.listing.add(full, "", None)
-                continue
-            for variant in self._variants:
-                self._kernel(variant, path, full, folder)
+                    self._kernel(variant, path, full, folder.names, is_tuned)
         self._end_part()
         whole = not self._left_out.python and not self._left_out.too_old
         for variant in self._variants:
@@ -253,7 +232,7 @@ class TreeDeclaration:
         """Add a part for clean kernels; `signature` is that of their products in the manifests."""
 
         def nodes() -> list[Any]:
-            return gating.clean_nodes(self._root, [product for _, row in rows() for product in row.stated()])
+            return gating.clean_nodes(self._root, [product for _, row in rows() for product in row.products])
 
         def signature_now() -> str:
             if not self._opened:
@@ -285,25 +264,27 @@ class TreeDeclaration:
     # ---- one kernel --------------------------------------------------------------------------------------------------
 
     def _kernel(
-        self, variant: _Variant, path: str, full: str, folder: _Folder | None = None, opened: bool = False
-    ) -> list[Any]:
-        """Declare or skip a kernel, and return the declared products; `folder` is its folder, if it was listed.
+        self, variant: _Variant, path: str, full: str, beside: Collection[str] | None = None, is_tuned: bool = True,
+        opened: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Declare or skip a kernel, and return the declared products.
 
+        `beside` are the names in its folder, if it was listed, `is_tuned` whether it may have options of its own.
         `opened` kernels are declared though their files match the manifest.
         """
-        below = _folder_of(path)
+        below = path[: path.rfind(os.sep) + 1]
         prefix = variant.prefixes.get(below)
         if prefix is None:
             name = named_from_top(os.path.join(self._base_path, path))
             prefix = variant.prefixes[below] = os.path.join(variant.folder, os.path.dirname(name), "")
-        stem = prefix + discover.artifact_stem(full, folder.names if folder is not None else None)
+        stem = prefix + discover.artifact_stem(full, beside)
         listing, gate = variant.listing, variant.gate
         if path.endswith(".py") and not discover.is_for(full, target := variant.options["gpu-name"]):
             least = discover.required_target(full)
             self._left_out.too_old.setdefault(target, []).append(f"{self._top.File(path)} (sm_{least})")
             listing.add(full, variant.absolute_stem(stem), None)
             return []
-        options = tuned(variant.options, full) if folder is None or folder.is_tuned else variant.options
+        options = tuned(variant.options, full) if is_tuned else variant.options
         kernel = gate.kernel(full, stem, options)
         row = gate.clean(kernel) if not opened else None
         if row is not None:

@@ -380,9 +380,11 @@ def tree_state(folder: str) -> dict[str, list[int]]:
 
 def _digest_of(tree: dict[str, list[int]]) -> str:
     """A digest of a result of `tree_state`."""
+    import marshal
+
     import xxhash
 
-    return xxhash.xxh3_128_hexdigest(repr(sorted(tree.items())).encode("utf-8", "surrogateescape"))
+    return xxhash.xxh3_128_hexdigest(marshal.dumps(sorted(tree.items()), 0))
 
 
 def _version(package: str) -> str:

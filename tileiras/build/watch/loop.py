@@ -70,7 +70,6 @@ class Watch:
         after each build of kernels."""
         self._watched = watched
         self._session = session
-        session.keep_equal = True
         self._jobs = jobs
         self._out = out or _writer(sys.stdout)
         self._error = error or _writer(sys.stderr)
