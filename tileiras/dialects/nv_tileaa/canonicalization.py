@@ -32,6 +32,7 @@ from tileiras.ir import (
     element_type_of,
 )
 
+from .canonicalization_bitcasts import BitcastBeforeShape, RetypeLoad, RetypeStore
 from .canonicalization_loops import DeriveCounter
 from .elementwise import AddFOp, SubFOp
 from .tensor import SplatOp, splat_integer
@@ -198,4 +199,7 @@ def _splat(number: float, type: Any, rewriter: PatternRewriter, location: Any) -
     return rewriter.insert(SplatOp(value, result=type, location=location)).result
 
 
-PATTERNS = (TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend, FloorRemainder, DeriveCounter)
+PATTERNS = (
+    TruncateOnceSigned, TruncateOnceUnsigned, SelectAddend, FloorRemainder, DeriveCounter,
+    BitcastBeforeShape, RetypeLoad, RetypeStore,
+)  # fmt: skip
