@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from micro_kernels import OUT, STORE, chained_tcgen05, kernel, loop, ring
 
 from tests.machine_code import needs_tools
 from tileiras.codegen.machine_code import BasicBlock, Instruction, MachineCode
+from tileiras.sim.estimate.events import PtxBlock
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.machine_blocks import prepare
 from tileiras.sim.estimate.model import Model
-from tileiras.sim.estimate.paths import NoPath, Walker
+from tileiras.sim.estimate.paths import NoPath, Walker, _Trace
 from tileiras.sim.estimate.recorder import record
 from tileiras.targets.rates import gpu
 
@@ -210,6 +212,18 @@ def test_lines_with_several_instructions_are_no_unrolled_loop():
     )
     _, walker, paths = walked(ptx, [OUT])
     assert [executed(walker, path)["BAR"] for path in paths] == [12, 12]
+
+
+@pytest.mark.parametrize(("order", "position"), [("its own branch", 2), ("another branch leaves", 1)])
+def test_a_line_executed_twice_in_a_row_is_one_turn(order, position):
+    """An instruction and the wait behind it, on one line of inline assembly, are two blocks of the PTX: the branch that
+    ends the block of the machine code follows both, unless the loop returns before it."""
+    lines = {0: (5,), 1: (5, 6), 2: (7,)}
+    visits = [0, 1, 2, 0, 1, 2] if position == 2 else [0, 1, 0, 1, 2]
+    blocks = {number: PtxBlock(number, each, 0, 0) for number, each in lines.items()}
+    trace = _Trace(SimpleNamespace(visits=visits), blocks, {5, 6, 7})
+    block = SimpleNamespace(anchors=(5, 6, 7), lines=(5, 6, 7), unrolled=frozenset(), joint_branch=7, copies=1)
+    assert trace.execute(block) == position
 
 
 def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():

@@ -88,11 +88,11 @@ class _Trace:
         at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1)))
         return positions[at] if at < len(positions) else _FAR
 
-    def _comes_later(self, line: int, first: int) -> bool:
-        """Whether a line is executed next only behind a further execution of `first`: a branch at the end of a block
-        that ptxas has made of several, of which another one leaves the block this time."""
+    def _comes_later(self, line: int, first: int, reached: int) -> bool:
+        """Whether a line is executed next only behind an execution of `first` beyond `reached`: a branch at the end of
+        a block that ptxas has made of several, of which another one leaves the block this time."""
         executed = self.visits.get(first, [])
-        at = bisect_right(executed, self.consumed.get(first, -1))
+        at = bisect_right(executed, reached)
         return at < len(executed) and self.following(line) > executed[at]
 
     def execute(self, block: MachineBlock) -> int:
@@ -110,7 +110,7 @@ class _Trace:
                 self.consumed[line] = self.visits[line][-1]
                 reached = max(reached, self.visits[line][-1])
                 continue
-            if line == block.joint_branch and self._comes_later(line, anchors[0]):
+            if line == block.joint_branch and self._comes_later(line, anchors[0], reached):
                 continue
             for _ in range(block.copies):
                 at = self.following(line)
