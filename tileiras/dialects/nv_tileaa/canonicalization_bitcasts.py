@@ -1,7 +1,7 @@
 """Canonical types of accesses, which the `canonicalize` pass applies.
 
-    %v = block_tile %m : tiled_view<[128, 64], memref<?x?xi16>>      %v = block_tile %m : tiled_view<.., memref<?x?xbf16>>
-    %x = tiled_load %v[..] -> tensor<128x64xi16>                ->   %y = tiled_load %v[..] -> tensor<128x64xbf16>
+    %v = block_tile %m : tiled_view<[128, 64], memref<?x?xi16>>     %v = block_tile %m : tiled_view<.., memref<..xbf16>>
+    %x = tiled_load %v[..] -> tensor<128x64xi16>               ->   %y = tiled_load %v[..] -> tensor<128x64xbf16>
     %y = bitcast %x : tensor<128x64xi16> to tensor<128x64xbf16>
 
 Array libraries without bf16 or f8 pass arrays of these as integers.  Operands of dots are copied to shared memory, and
