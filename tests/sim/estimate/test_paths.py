@@ -15,7 +15,7 @@ from tileiras.sim.estimate.events import PtxBlock
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.machine_blocks import prepare
 from tileiras.sim.estimate.model import Model
-from tileiras.sim.estimate.paths import NoPath, Walker, _Trace
+from tileiras.sim.estimate.paths import _FAR, NoPath, Walker, _Trace
 from tileiras.sim.estimate.recorder import record
 from tileiras.targets.rates import gpu
 
@@ -224,6 +224,25 @@ def test_a_line_executed_twice_in_a_row_is_one_turn(order, position):
     trace = _Trace(SimpleNamespace(visits=visits), blocks, {5, 6, 7})
     block = SimpleNamespace(anchors=(5, 6, 7), lines=(5, 6, 7), unrolled=frozenset(), joint_branch=7, copies=1)
     assert trace.execute(block) == position
+
+
+@pytest.mark.parametrize("trips", [1, 2, 5])
+def test_trips_of_a_loop_without_effects(trips):
+    """A loop of one block, in which ptxas predicates what branches of the PTX jump over: nothing says where a turn
+    ends."""
+    lines = {number: (2 * number, 2 * number + 1) for number in range(4)}
+    blocks = {number: PtxBlock(number, each, 0, 0) for number, each in lines.items()}
+    trace = _Trace(SimpleNamespace(visits=[*lines] * trips), blocks, set())
+    walker = object.__new__(Walker)
+    walker.blocks = [
+        SimpleNamespace(anchors=(), guarded=(), lines=tuple(range(8)), loops=True, unrolled=frozenset(), copies=1,
+                        joint_branch=None)
+    ]  # fmt: skip
+    turns = 0
+    while walker._first(0, trace) < _FAR:
+        trace.cursor = trace.execute(walker.blocks[0])
+        turns += 1
+    assert turns == trips
 
 
 def test_a_branch_behind_a_wait_does_not_lead_into_its_next_turn():

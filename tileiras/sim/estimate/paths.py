@@ -80,12 +80,12 @@ class _Trace:
         positions = self.visits.get(line)
         return positions is not None and positions[-1] < self.cursor - 1
 
-    def following(self, line: int) -> int:
-        """Position of the next execution of the line."""
+    def following(self, line: int, passed: int = 0) -> int:
+        """Position of the next execution of the line, or of one behind so many others."""
         positions = self.visits.get(line)
         if positions is None:
             return _FAR
-        at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1)))
+        at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1))) + passed
         return positions[at] if at < len(positions) else _FAR
 
     def _comes_later(self, line: int, first: int, reached: int) -> bool:
@@ -102,9 +102,10 @@ class _Trace:
         if not anchors:
             if not block.loops:
                 return reached  # its instructions may be from anywhere
-            result = sorted(at for line in block.lines if (at := self.following(line)) < _FAR)
-            limit = result[(len(result) - 1) // 2] if result else self.cursor
-            anchors = tuple(line for line in block.lines if self.following(line) <= limit)
+            # Lines of the next turn follow a second execution of most of the others.
+            again = sorted(self.following(line, block.copies) for line in block.lines if line not in block.unrolled)
+            limit = again[len(again) // 2] if again else _FAR
+            anchors = tuple(line for line in block.lines if self.following(line) < limit)
         for line in anchors:
             if line in block.unrolled and self.following(line) < _FAR:
                 self.consumed[line] = self.visits[line][-1]
