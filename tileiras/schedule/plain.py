@@ -286,7 +286,7 @@ class _Scheduler:
 
     def _loads_ahead(self, loop: scf.ForOp) -> bool:
         """Schedule the loads of a tile block's next rows ahead, in registers, since no other CTA hides their latency,
-        or those of indices, behind which other loads wait."""
+        or those of indices for the addresses of other loads."""
         rules = (("loops.few-tile-blocks", loads_of_next_share), ("loops.loads-indices", loads_of_indices))
         return any(
             self._loads_in_registers(loop, functools.partial(find, loop, self._func, self._target), Reason(name))
