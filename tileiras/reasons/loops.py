@@ -48,6 +48,7 @@ ROWS: dict[str, Row] = {
         "smaller tiles",
     ),
     "loops.few-tile-blocks": Row("each tile block takes several rows, and the others of its SM hide little latency"),
+    "loops.loads-indices": Row("addresses of other loads are computed from their tiles"),
     "loops.no-async-copy": Row("{target} has no asynchronous copy", "compile for sm_80 or newer"),
     "loops.inner-loop": Row("it contains a loop", "unroll the inner loop, or pipeline that one"),
     "loops.table-too-large": Row(

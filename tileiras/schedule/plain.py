@@ -10,6 +10,7 @@ and `nv_tileas.no_room` on those that could but found no shared memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom, occupancy, regist
 from tileiras.targets.sm import WARPGROUP
 
 from .induction_variable import can_look_ahead, trip_count
-from .materialize.register_prefetch import Prefetched, loads_of_next_share, prefetched_loads
+from .materialize.register_prefetch import Prefetched, loads_of_indices, loads_of_next_share, prefetched_loads
 from .remarks import ScheduleRemarks
 from .ring_depth import LEAST_CTAS, depth_of_copies
 from .single_buffer import turns_of, turns_of_threads
@@ -240,7 +241,7 @@ class _Scheduler:
     def _stage(self, loop: scf.ForOp, atom: CopyAtom) -> bool | None:
         """Whether loads of a loop run ahead of dots through shared memory; None when none could, or there is no
         gain."""
-        if not self._has_dots and (self._streams(loop, atom) or self._loads_next_share(loop)):
+        if not self._has_dots and (self._streams(loop, atom) or self._loads_ahead(loop)):
             return None
         loads = loads_of(loop)
         if self._remarks is None:
@@ -283,10 +284,14 @@ class _Scheduler:
             self._streamed.add(each.loop)
         return bool(with_stages)
 
-    def _loads_next_share(self, loop: scf.ForOp) -> bool:
-        """Schedule the loads of a tile block's next rows ahead, in registers: no other CTA hides their latency."""
-        reason = Reason("loops.few-tile-blocks")
-        return self._loads_in_registers(loop, lambda: loads_of_next_share(loop, self._func, self._target), reason)
+    def _loads_ahead(self, loop: scf.ForOp) -> bool:
+        """Schedule the loads of a tile block's next rows ahead, in registers, since no other CTA hides their latency,
+        or those of indices for the addresses of other loads."""
+        rules = (("loops.few-tile-blocks", loads_of_next_share), ("loops.loads-indices", loads_of_indices))
+        return any(
+            self._loads_in_registers(loop, functools.partial(find, loop, self._func, self._target), Reason(name))
+            for name, find in rules
+        )
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keep the mark of loads that a tensor map can serve where their stages can be filled with boxes; return the

@@ -166,7 +166,7 @@ def stage_offsets(load: tileas.Load, vector: tuple[int, ...], leaves: Sequence[L
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
     """Whether the addresses of a load can be computed for another iteration."""
-    return is_derived(_addresses(load), lambda value: _counter_sources(value, loop))
+    return is_derived(addresses(load), lambda value: _counter_sources(value, loop))
 
 
 def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
@@ -187,7 +187,7 @@ def rematerialized(value: Value, values: dict[Value, Value], block: Block, build
     return settle(value, values, value, sources, of_another)
 
 
-def _addresses(load: tileas.Load) -> list[Value]:
+def addresses(load: tileas.Load) -> list[Value]:
     """The operands that determine which memory a load reads."""
     if isinstance(load, tileas.TiledLoadOp):
         return [load.view, *load.coords]

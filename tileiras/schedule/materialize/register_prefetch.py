@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of
+from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of, loads_of
 from tileiras.analysis.derivations import is_derived
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
@@ -25,7 +25,7 @@ from tileiras.resources.expected_registers import expected_registers
 from tileiras.resources.limits import threads_of
 from tileiras.resources.registers import exceeds, words
 from tileiras.schedule.induction_variable import LoopCounter
-from tileiras.schedule.staging import addresses_follow, joined, rematerialized, tokens_from_outside
+from tileiras.schedule.staging import addresses, addresses_follow, joined, rematerialized, tokens_from_outside
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import occupancy
 
@@ -62,10 +62,34 @@ def loads_of_next_share(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> lis
     if not counts or not is_share or arith.constant_integer(loop.step) is not None:
         return []
     items = _movable_loads(loop)
+    return items if _have_registers(items, loop, func, target) else []
+
+
+def loads_of_indices(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> list[Prefetched]:
+    """The loads of indices for the addresses of other loads, if they can run ahead of a loop, whose iterations then wait
+    for memory once, not twice.  Empty without registers for them, as above."""
+    loads = loads_of(loop)
+    items = [each for each in _movable_loads(loop) if any(_reads_by(each.load, other, loop) for other in loads)]
+    return items if items and _have_registers(items, loop, func, target) else []
+
+
+def _have_registers(items: list[Prefetched], loop: scf.ForOp, func: aa.FuncOp, target: Target) -> bool:
+    """Whether an SM has as many CTAs with the tiles of these loads in registers, and tiles fit into those."""
     more = sum(words(each.load.data) for each in items)
     threads, registers = threads_of(func), expected_registers(func)
     before, after = (occupancy(target, threads, each, 0).ctas for each in (registers, registers + more))
-    return items if more and after == before and exceeds(loop, func) + more <= 0 else []
+    return more > 0 and after == before and exceeds(loop, func) + more <= 0
+
+
+def _reads_by(load: tileas.Load, other: tileas.Load, loop: scf.ForOp) -> bool:
+    """Whether the addresses of another load of a loop depend on the tile of a load."""
+    def sources(value: Value) -> Sequence[Value] | None:
+        if value is load.data:
+            return None
+        op = value.defining_op
+        return op.operands if op is not None and op.parent is loop.body.block else ()
+
+    return not is_derived(addresses(other), sources)
 
 
 def _counts_programs(value: Value, counts: list[Operation]) -> Sequence[Value] | None:

@@ -35,6 +35,7 @@ from tileiras.layout.encoding import held_layout
 from tileiras.reasons import Reason
 from tileiras.support.named_tuple import NamedTuple
 from tileiras.targets import Target
+from tileiras.targets.sm import WARP_SIZE
 
 from .emitter import Emitter
 from .kernel_signature import define_kernel, is_in_cluster, num_ctas_of
@@ -315,8 +316,10 @@ class FunctionLowering:
 
     def barrier(self, number: int = 0, threads: int | None = None) -> None:
         """All threads of the CTA arrive, or `threads` of them, and see all earlier writes to shared and global
-        memory."""
+        memory.  A CTA of one warp waits as an agent of one does, by `bar.warp.sync`."""
         emit = self.emit
+        if threads is None and tileas.block_warps(self.func) == 1:
+            threads = WARP_SIZE
         if threads is None:
             emit.insert(THREAD["barrier"]())
         else:
