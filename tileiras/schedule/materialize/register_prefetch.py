@@ -66,8 +66,8 @@ def loads_of_next_share(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> lis
 
 
 def loads_of_indices(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> list[Prefetched]:
-    """The loads of indices for the addresses of other loads, if they can run ahead of a loop, whose iterations then wait
-    for memory once, not twice.  Empty without registers for them, as above."""
+    """The loads of indices for the addresses of other loads, if they can run ahead of a loop, whose iterations then
+    wait for memory once, not twice.  Empty without registers for them, as above."""
     loads = loads_of(loop)
     items = [each for each in _movable_loads(loop) if any(_reads_by(each.load, other, loop) for other in loads)]
     return items if items and _have_registers(items, loop, func, target) else []
