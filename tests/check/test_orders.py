@@ -59,6 +59,33 @@ def test_elements_of_a_tile_exchange_in_any_order():
 
 
 
+def updates(count: int) -> str:
+    """Each tile block updates one place, and with a `count` of 2 another one; it stores the sum of the old values."""
+    second = """
+    %next = offset %x, %one : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %b, %u = atomic_rmw_tko relaxed device %next, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %sum = addi %a, %b : tile<i32>"""
+    return module(f"""
+    %one = constant <i32: 1> : tile<i32>
+    %a, %t = atomic_rmw_tko relaxed device %x, add, %one : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    {second if count == 2 else "%sum = addi %a, %a : tile<i32>"}
+    %block, %y, %z = get_tile_block_id : tile<i32>
+    %own = offset %out, %block : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %done = store_ptr_tko weak %own, %sum : tile<ptr<i32>>, tile<i32> -> token""",
+    "%x: tile<ptr<i32>>, %out: tile<ptr<i32>>")
+
+
+@pytest.mark.parametrize(("count", "status"), [(1, "wrong"), (2, "inconclusive")])
+def test_updates_of_one_tile_block_may_have_others_between_them(count, status):
+    """With two updates the sums of two tile blocks may be alike, which no order of whole tile blocks gives."""
+    launch = ((2, 1, 1), [np.zeros(2, np.int32), np.zeros(2, np.int32)])
+    image = tileiras.compile(updates(count), gpu_name="sm_90").text
+    assert check(updates(count), gpu_name="sm_90", image=image, launches=[launch]).status in ("right", "inconclusive")
+    other = image.replace("mov.b32 \t%r1, 1;", "mov.b32 \t%r1, 3;").replace(", 1;", ", 3;")
+    assert other != image
+    assert check(updates(count), gpu_name="sm_90", image=other, launches=[launch]).status == status
+
+
 def test_no_order_of_warps_is_begun_after_the_budget():
     """The first launch has one all the same, and the verdict names the orders that it had."""
     grid, arguments = (1, 1, 1), [np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(1, np.int32)]
@@ -69,7 +96,8 @@ def test_no_order_of_warps_is_begun_after_the_budget():
 
 
 def test_an_order_in_which_the_program_has_an_error_is_left_out():
-    reference = SimpleNamespace(machine=SimpleNamespace(grid=(2, 1, 1), repeats_places=False),
+    reference = SimpleNamespace(machine=SimpleNamespace(grid=(2, 1, 1), repeats_places=False,
+                                                        updates=SimpleNamespace(interleave=False)),
                                 arguments=[np.array([1, 2], np.int32)])  # fmt: skip
 
     def again(order):

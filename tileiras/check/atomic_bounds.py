@@ -27,9 +27,17 @@ ATOMICS = {"cuda_tile.atomic_rmw_tko": "arg", "cuda_tile.atomic_red_view_tko": "
 def atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation) -> Any:
     """Additions of floats happen in any order.  The values that others read are right for one order of the tile
     blocks."""
+    mode, record = getattr(op.attributes.get("mode"), "value", ""), machine.tracked.order.record
+    start = len(record)
+    outcome = _atomic(meaning, machine, op, mode)
+    if mode and mode != "xchg":  # locks are taken and freed by the others
+        machine.updates.note(record[start:])
+    return outcome
+
+
+def _atomic(meaning: Callable[[Machine, Operation], Any], machine: TrackingMachine, op: Operation, mode: str) -> Any:
     memory, name = machine.tracked, ATOMICS[op.name]
     argument = machine.values.get(getattr(op, name)) if name else None
-    mode = getattr(op.attributes.get("mode"), "value", "")
     is_read = op.name != "cuda_tile.atomic_red_view_tko" and op.results[0].has_uses
     if is_read or mode == "xchg" or op.name == "cuda_tile.atomic_cas_tko":
         machine.ordered_atomics = True

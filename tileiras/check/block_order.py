@@ -8,6 +8,8 @@ promise (a relaxed operation orders nothing), so that accesses which are not ord
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +121,34 @@ class BlockOrder:
         elements = np.zeros(-(-allocation.size // itemsize) * itemsize, bool)
         elements[: allocation.size] = np.repeat(result, unit)[: allocation.size]
         return elements.reshape(-1, itemsize).any(1)
+
+
+class Updates:
+    """The atomic updates of a run: whether those of a tile block may have others of another one between them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        """Tile block -> the number of its updates."""
+        self._blocks: dict[int, np.ndarray] = {}
+        """Address of an allocation -> by byte, the number from 1 of the tile block of the last update."""
+        self._meet = False
+        """Whether several tile blocks update one place."""
+
+    @property
+    def interleave(self) -> bool:
+        """Whether the orders of whole tile blocks are not all orders: a tile block may see an update of another one
+        behind its first, and none behind its second."""
+        return self._meet and max(self._counts.values()) > 1
+
+    def note(self, accesses: Iterable[Access]) -> None:
+        """Record the accesses of one operation."""
+        stores = [each for each in accesses if each.wrote and each.places.size]
+        self._counts.update({each.block for each in stores})
+        for each in stores:
+            blocks = _of_size(self._blocks.get(each.owner, np.zeros(0, np.int64)), int(each.places.max()) + 1)
+            self._blocks[each.owner], before = blocks, blocks[each.places]
+            self._meet |= bool(((before != 0) & (before != each.block + 1)).any())
+            blocks[each.places] = each.block + 1
 
 
 def _of_size(clock: np.ndarray, size: int) -> np.ndarray:

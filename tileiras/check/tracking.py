@@ -23,7 +23,7 @@ from . import (
     sum_rules,  # noqa: F401  registers its rules
 )
 from .atomic_bounds import ATOMICS
-from .block_order import BlockOrder
+from .block_order import BlockOrder, Updates
 from .bound_rules import RULES, SOURCES
 from .bounds import Bounds, anything, is_point
 from .coverage import Coverage
@@ -162,6 +162,7 @@ class TrackingMachine(Machine):
         """Whether an atomic operation makes values that depend on the order of updates."""
         self.repeats_places = False
         """Whether elements of one tile update the same place."""
+        self.updates = Updates()
         self._bounds: dict[int, tuple[Any, Bounds]] = {}
         self._quiet = 0
         self._looking = False
