@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.kernels.views import ONE, Kernel, View, entry, reduced, tile_type, whole_numbers, zeros
+from tests.kernels.gradients import of_keys
+from tests.kernels.views import ONE, Kernel, View, entry, reduced, whole_numbers, zeros
 
 STEPS, COLUMNS = 3, 1024
 
@@ -37,44 +38,20 @@ def test_threads_that_exchange_in_each_iteration_are_fewer(step, inside, warps, 
     assert artifact.kernels[0].metadata["block"] == [32 * warps, 1, 1]
 
 
-ROWS, HEAD = 64, 128
-
-
-def gradient(takes_both: bool, occupancy: int = 1) -> Kernel:
-    """A product that a loop adds up, of the elementwise product of two products, or of the first one."""
-    x, dy, out = (View(name, (ROWS, HEAD), element) for name, element in (("x", "f16"), ("dy", "f16"), ("out", "f32")))
-    k, v = (View(name, (HEAD, ROWS), "f16", (HEAD, 2 * ROWS)) for name in "kv")
-    w = View("w", (ROWS, HEAD), "f16", (2 * ROWS, HEAD))
-    square = tile_type((ROWS, ROWS), "f32")
-    body = [
-        ONE, "%two = constant <i32: 2> : tile<i32>", zeros("start", out.tile), zeros("none", square),
-        x.load("x"), dy.load("dy"),
-        f"%sum = for %i in (%zero to %two, step %one) : tile<i32> iter_values(%a = %start) -> ({out.tile}) {{",
-        *(view.load(view.name, at) for view, at in ((k, "%zero, %i"), (v, "%zero, %i"), (w, "%i, %zero"))),
-        f"%s = mmaf %x, %k, %none : {x.tile}, {k.tile}, {square}",
-        f"%p = mmaf %dy, %v, %none : {dy.tile}, {v.tile}, {square}",
-        f"%both = mulf %s, %{'p' if takes_both else 's'} : {square}",
-        f"%g = ftof %both : {square} -> {tile_type((ROWS, ROWS), 'f16')}",
-        f"%b = mmaf %g, %w, %a : {tile_type((ROWS, ROWS), 'f16')}, {w.tile}, {out.tile}",
-        f"continue %b : {out.tile}", "}", out.store("sum"),
-    ]  # fmt: skip
-    views = [x, dy, k, v, w, out]
-    inputs = tuple(whole_numbers(view.shape, "f16", seed, 1) for seed, view in enumerate(views[:-1]))
-    left, right, *others = (each.astype(np.float32) for each in inputs)
-    scores = left @ others[0]
-    result = (scores * (right @ others[1] if takes_both else scores)) @ others[2]
-    hints = f"default = {{occupancy = {occupancy}}}"
-    return Kernel(entry(views, body, hints), inputs, (np.zeros((ROWS, HEAD), np.float32),), (result,))
-
-
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize(("takes_both", "occupancy", "warps"), [(True, 1, 8), (False, 1, 4), (True, 2, 4)])
-def test_accumulators_held_together_take_more_warps(takes_both, occupancy, warps, gpu):
-    """A thread of four warps has no registers for all of them; another CTA needs the registers of four more."""
-    artifact = tileiras.compile(gradient(takes_both, occupancy).text, gpu_name=gpu, emit="tileas")
+@pytest.mark.parametrize(("rows", "depth", "warps"), [(128, 128, 8), (64, 128, 4), (128, 64, 4)])
+def test_accumulators_held_together_take_more_warps(rows, depth, warps, gpu):
+    """Of the gradients of keys and values, and of scores of both kinds, a thread of four warps has no registers."""
+    artifact = tileiras.compile(of_keys(2, rows, 64, depth).text, gpu_name=gpu, emit="tileas")
     assert f"numWarps = {warps}," in artifact.text
 
 
+def test_an_occupancy_hint_keeps_registers_for_another_cta():
+    text = of_keys(2, 128, 64, 128).text
+    hinted = text.replace(") {", ") optimization_hints=<default = {occupancy = 2}> {", 1)
+    assert "numWarps = 4," in tileiras.compile(hinted, gpu_name="sm_90", emit="tileas").text
+
+
 @pytest.mark.slow
-def test_a_gradient_of_scores_is_right():
-    gradient(takes_both=True).check("sm_90")
+def test_gradients_of_keys_with_more_warps_are_right():
+    of_keys(2, 128, 64, 128).check("sm_90")

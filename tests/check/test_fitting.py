@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tileiras
-from tests.check.test_launches import found
+from tests.check.fitting_plans import found
 from tests.kernels.checked import module, rows
 from tileiras.check import launches
 from tileiras.check.facts import facts
@@ -33,7 +33,7 @@ def test_sizes_follow_a_constant_count_of_tiles(first):
     assert sizes and {-(-size // 64) for size in sizes} == {first + 40}
 
 
-def test_sizes_double_where_no_counter_says_how_many_tiles_follow():
+def test_sizes_double_where_no_counter_says_how_far():
     """One repair for each tile would not end."""
     view = "tensor_view<?xf32, strides=[1]>"
     tiles = f"partition_view<tile=(512), padding_value = zero, {view}>"

@@ -9,28 +9,16 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.check.fitting_plans import found
 from tests.kernels.checked import DOUBLED, module, pointers, rows, with_tile
 from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
 from tileiras.check.facts import Facts, facts
-from tileiras.check.fitting import Fitted, Unfit, fit
+from tileiras.check.fitting import fit
 from tileiras.check.values import DISTINCT
 from tileiras.stages.units import entries_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def found(text: str) -> tuple[Facts, list[Fitted]]:
-    parsed = tileiras.parse(text)
-    (entry,) = entries_of(parsed)
-    described = facts(entry)
-    fitted = []
-    for plan in launches.plans(described):
-        try:
-            fitted.append(fit(entry, parsed, described, plan))
-        except Unfit:
-            continue
-    return described, fitted
 
 
 def test_sizes_lie_around_the_edges_of_a_tile():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.schedule.test_next_share import schedules
+from tests.schedule.loop_schedules import schedules
 from tileiras.sim import emulate
 
 SOURCE = """

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import scf
-from tileiras.ir import parse_module
+from tests.schedule.loop_schedules import schedules
 from tileiras.sim import emulate
 
 SOURCE = """
@@ -54,12 +52,6 @@ cuda_tile.module @m {
 
 def source(width: int = 128, step: str = "nx") -> bytes:
     return SOURCE.replace("WIDTH", str(width)).replace("STEP", step).encode()
-
-
-def schedules(text: bytes, gpu: str, **options: int) -> list[str]:
-    module = parse_module(tileiras.compile(text, gpu_name=gpu, emit="tileas", **options).text, "k.mlir")
-    loops = [op for op in module.walk() if isinstance(op, scf.ForOp)]
-    return [op.attributes[tileas.LOOP_SCHEDULE].kind for op in loops]
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])

@@ -36,11 +36,11 @@ take 61.1 us on H200 and 43.2 on B200, instead of 71.2 and 61.1 with 8 elements;
 # An accumulator may take more registers, since it is the reason for the kernel.
 ACCUMULATORS_PER_THREAD = 64
 
-HELD_PER_THREAD = 128
-"""Elements of accumulators of a loop that make a thread run out of registers, which has 255 for all values: twice as
-many warps have them then, unless other CTAs need these registers.  The gradients of K and V by tiles of 64x64 scores
-and heads of 128 elements (128 tile blocks, bf16) take 17.7 us on H200 and 22.8 on B200 with 8 warps, instead of 26.8
-and 29.0 with 4; that of Q 15.2 and 15.8 instead of 18.4 and 20.9 (sim.estimate)."""
+HELD_PER_THREAD = 256
+"""Elements of accumulators of a loop that a thread has no registers for: twice as many warps have them then, unless
+other CTAs need these registers.  The gradients of K and V by tiles of 128x64 scores and heads of 128 elements take 164
+us on H200 with 8 warps, instead of 228 with 4 (16 heads of 2,048 positions, bf16); by tiles of 64x64, with 192
+elements, 180 instead of 115, since an SM then has one CTA instead of two (sim.estimate)."""
 
 # An operand waits in registers until all of it has gone to shared memory, unless a loop copies it there.
 OPERANDS_PER_THREAD = 128

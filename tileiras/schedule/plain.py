@@ -287,10 +287,10 @@ class _Scheduler:
     def _loads_ahead(self, loop: scf.ForOp) -> bool:
         """Schedule the loads of a tile block's next rows ahead, in registers, since no other CTA hides their latency,
         or those of indices for the addresses of other loads."""
-        rules = (("loops.few-tile-blocks", loads_of_next_share), ("loops.loads-indices", loads_of_indices))
-        return any(
-            self._loads_in_registers(loop, functools.partial(find, loop, self._func, self._target), Reason(name))
-            for name, find in rules
+        here = loop, self._func, self._target
+        share, indices = (functools.partial(find, *here) for find in (loads_of_next_share, loads_of_indices))
+        return self._loads_in_registers(loop, share, Reason("loops.few-tile-blocks")) or self._loads_in_registers(
+            loop, indices, Reason("loops.loads-indices")
         )
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:

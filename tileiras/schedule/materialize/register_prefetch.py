@@ -68,8 +68,8 @@ def loads_of_next_share(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> lis
 def loads_of_indices(loop: scf.ForOp, func: aa.FuncOp, target: Target) -> list[Prefetched]:
     """The loads of indices for the addresses of other loads, if they can run ahead of a loop, whose iterations then
     wait for memory once, not twice.  Empty without registers for them, as above."""
-    loads = loads_of(loop)
-    items = [each for each in _movable_loads(loop) if any(_reads_by(each.load, other, loop) for other in loads)]
+    behind = _loads_behind_addresses(loop)
+    items = [each for each in _movable_loads(loop) if each.load in behind]
     return items if items and _have_registers(items, loop, func, target) else []
 
 
@@ -81,15 +81,21 @@ def _have_registers(items: list[Prefetched], loop: scf.ForOp, func: aa.FuncOp, t
     return more > 0 and after == before and exceeds(loop, func) + more <= 0
 
 
-def _reads_by(load: tileas.Load, other: tileas.Load, loop: scf.ForOp) -> bool:
-    """Whether the addresses of another load of a loop depend on the tile of a load."""
-    def sources(value: Value) -> Sequence[Value] | None:
-        if value is load.data:
-            return None
-        op = value.defining_op
-        return op.operands if op is not None and op.parent is loop.body.block else ()
+def _loads_behind_addresses(loop: scf.ForOp) -> set[Operation]:
+    """The loads of a loop's body from whose tiles addresses of others are computed."""
+    result: set[Operation] = set()
 
-    return not is_derived(addresses(other), sources)
+    def sources(value: Value) -> Sequence[Value]:
+        op = value.defining_op
+        if op is None or op.parent is not loop.body.block:
+            return ()
+        if not isinstance(op, LOADS):
+            return op.operands
+        result.add(op)
+        return ()
+
+    is_derived([value for load in loads_of(loop) for value in addresses(load)], sources)
+    return result
 
 
 def _counts_programs(value: Value, counts: list[Operation]) -> Sequence[Value] | None:

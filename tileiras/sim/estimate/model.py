@@ -264,8 +264,8 @@ class Model:
                 first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
                 end = begin + 2 * length
                 since = 0 if length > stretch else 1  # the mean of both if they are uneven
-                rate, left = (first + second) / 2 if since == 0 else second, (state.trips - end) / length
-                error, total = abs(second - first) / (2 - since) * left, outcomes[2].cycles + rate * left
+                rate, further = (first + second) / 2 if since == 0 else second, (state.trips - end) / length
+                error, total = abs(second - first) / (2 - since) * further, outcomes[2].cycles + rate * further
                 if second >= length and error <= _AGREE * total:
                     self.note(
                         f"of {state.trips} iterations of {where} {end} were simulated: its iterations repeat with a "

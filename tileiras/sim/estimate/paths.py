@@ -80,12 +80,12 @@ class _Trace:
         positions = self.visits.get(line)
         return positions is not None and positions[-1] < self.cursor - 1
 
-    def following(self, line: int, passed: int = 0) -> int:
-        """Position of the next execution of the line, or of one behind so many others."""
+    def following(self, line: int, behind: int = 0) -> int:
+        """Position of the next execution of the line, or of the one behind `behind` further ones."""
         positions = self.visits.get(line)
         if positions is None:
             return _FAR
-        at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1))) + passed
+        at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1))) + behind
         return positions[at] if at < len(positions) else _FAR
 
     def _comes_later(self, line: int, first: int, reached: int) -> bool:

@@ -9,9 +9,9 @@
 // CHECK: griddepcontrol.wait;
 // CHECK: ld.global
 // CHECK: st.global
-// CHECK: bar.sync
+// CHECK: bar.warp.sync
 // CHECK: fence.proxy.alias;
-// CHECK: bar.sync
+// CHECK: bar.warp.sync
 // CHECK: griddepcontrol.launch_dependents;
 
 // BEFORE: .version 7.5

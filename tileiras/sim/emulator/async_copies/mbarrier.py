@@ -284,13 +284,13 @@ class _Look:
             # PTX ISA, "mbarrier.test_wait": "the valid values of phaseParity operand are 0 and 1".
             thread = threads[int(bad.argmax())]
             group.fault(f"the parity of a phase is 0 or 1, and not {int(phases[thread])}", self.item, thread)
-        sought = (phases[threads] & 1).tolist()
-        phase_parities = dict(zip(elements, sought))
+        values = (phases[threads] & 1).tolist()
+        phase_parities = dict(zip(elements, values))
         _deliver(group.batch, cells, phase_parities)
         check_initialised(group, self.item, elements, threads)
         parities = {each: state_at(group, self.item, cells, each, threads[0]).parity for each in phase_parities}
         complete = np.zeros(group.n, bool)
-        complete[threads] = [parities[element] != parity for element, parity in zip(elements, sought)]
+        complete[threads] = [parities[element] != parity for element, parity in zip(elements, values)]
         completions = [(element, thread) for element, thread in zip(elements, threads) if complete[thread]]
         if completions:
             synchronise(group, *(list(each) for each in zip(*completions)), self.order, False, True)
