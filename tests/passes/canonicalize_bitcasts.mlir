@@ -38,11 +38,11 @@ module {
 
 // -----
 
-// A load keeps its type where its tile is used as it is as well, and where elements outside of the memory are other
-// bits in the other type.
+// A load keeps its type where its tile is used as it is as well, where elements outside of the memory are other bits in
+// the other type, and where it sums copies of its elements.
 
 // CHECK-LABEL: @kept
-// CHECK-COUNT-2: tiled_load {{.*}} -> tensor<64xf32>
+// CHECK-COUNT-3: tiled_load {{.*}} -> tensor<64xf32>
 module {
   nv_tileaa.func @kept(%p: !nv_tileaa.ptr<f32>, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
     %m = nv_tileaa.make_memref %p, sizes = [%n], strides = [] : !nv_tileaa.ptr<f32>, (i32), () -> !nv_tileaa.memref<?xf32, strides = [1]>
@@ -52,7 +52,10 @@ module {
     %y, %u = nv_tileaa.tiled_load %w[%n] : !nv_tileaa.tiled_view<[64], !nv_tileaa.memref<?xf32, strides = [1]>>, (i32) -> tensor<64xf32>, !nv_tileaa.mem_token
     %a = arith.bitcast %x : tensor<64xf32> to tensor<64xi32>
     %b = arith.bitcast %y : tensor<64xf32> to tensor<64xi32>
-    %c = arith.addi %a, %b : tensor<64xi32>
+    %z, %r = nv_tileaa.tiled_load %w[%n] {reduction = #nv_tileaa.rmw_mode<addf>} : !nv_tileaa.tiled_view<[64], !nv_tileaa.memref<?xf32, strides = [1]>>, (i32) -> tensor<64xf32>, !nv_tileaa.mem_token
+    %d = arith.bitcast %z : tensor<64xf32> to tensor<64xi32>
+    %e = arith.addi %a, %b : tensor<64xi32>
+    %c = arith.addi %d, %e : tensor<64xi32>
     %s = nv_tileaa.print "%d %f", %c, %y : tensor<64xi32>, tensor<64xf32> -> !nv_tileaa.mem_token
     nv_tileaa.return
   }

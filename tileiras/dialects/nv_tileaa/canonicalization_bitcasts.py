@@ -31,6 +31,8 @@ class RetypeLoad(RewritePattern):
         types = {user.result.type for user in users if isinstance(user, arith.BitcastOp)}
         if len(types) != 1 or not all(isinstance(user, arith.BitcastOp) for user in users):
             return False
+        if op.reduction is not None:
+            return False  # sums of another type are other bits
         (type,) = types
         view = _with_elements(op.view, element_type_of(type), rewriter)
         if view is None:
