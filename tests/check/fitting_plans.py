@@ -9,7 +9,7 @@ from tileiras.check.fitting import Fitted, Unfit, fit
 from tileiras.stages.units import entries_of
 
 
-def found(text: str) -> tuple[Facts, list[Fitted]]:
+def launches_of(text: str) -> tuple[Facts, list[Fitted]]:
     parsed = tileiras.parse(text)
     (entry,) = entries_of(parsed)
     described = facts(entry)

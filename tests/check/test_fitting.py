@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tileiras
-from tests.check.fitting_plans import found
+from tests.check.fitting_plans import launches_of
 from tests.kernels.checked import module, rows
 from tileiras.check import launches
 from tileiras.check.facts import facts
@@ -29,7 +29,7 @@ def test_sizes_follow_a_constant_count_of_tiles(first):
       %t = store_view_tko weak %value, %tiles[%number] : tile<64xf32>, TILES, tile<i32> -> token
       continue
     }}""".replace("TILES", "partition_view<tile=(64), tensor_view<?xf32, strides=[1]>>")
-    sizes = {each.arguments[1] for each in found(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>"))[1]}
+    sizes = {each.arguments[1] for each in launches_of(module(body, "%x: tile<ptr<f32>>, %n: tile<i32>"))[1]}
     assert sizes and {-(-size // 64) for size in sizes} == {first + 40}
 
 
@@ -48,12 +48,12 @@ def test_sizes_double_where_no_counter_says_how_far():
       %next = addf %sum, %other : tile<512xf32>
       continue %next : tile<512xf32>
     }}""", tile=512)  # fmt: skip
-    _, fitted = found(text)
+    _, fitted = launches_of(text)
     assert fitted and all(99 * 512 < each.arguments[2] for each in fitted)
 
 
 def test_sizes_settle_for_each_of_many_views():
-    """Every view has a size of its own, which tile 3 asks for."""
+    """Tile 3 of each view lies beyond its size, a parameter that no other view has."""
     count, view = 9, "tensor_view<?x?xf32, strides=[?,1]>"
     tiles = f"partition_view<tile=(1x16), padding_value = zero, {view}>"
     body = ["%far = constant <i32: 3> : tile<i32>"]
@@ -65,7 +65,7 @@ def test_sizes_settle_for_each_of_many_views():
             " -> tile<1x16xf32>, token",
         ]
     parameters = (f"%x{n}: tile<ptr<f32>>, %r{n}: tile<i32>, %c{n}: tile<i32>, %s{n}: tile<i32>" for n in range(count))
-    _, fitted = found(module("\n".join(body), ", ".join(parameters)))
+    _, fitted = launches_of(module("\n".join(body), ", ".join(parameters)))
     assert fitted and all(
         each.arguments[4 * n + 1] > 3 and each.arguments[4 * n + 2] > 3 * 16 for each in fitted for n in range(count)
     )

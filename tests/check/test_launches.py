@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.check.fitting_plans import found
+from tests.check.fitting_plans import launches_of
 from tests.kernels.checked import DOUBLED, module, pointers, rows, with_tile
 from tileiras.check import launches
 from tileiras.check.boundaries import Boundaries
@@ -22,13 +22,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def test_sizes_lie_around_the_edges_of_a_tile():
-    _, fitted = found(DOUBLED)
+    _, fitted = launches_of(DOUBLED)
     sizes = {each.arguments[2] for each in fitted}
     assert {1, 255, 256, 257, 513} <= sizes
 
 
 def test_arrays_have_just_the_elements_that_views_cover():
-    for launch in found(DOUBLED)[1]:
+    for launch in launches_of(DOUBLED)[1]:
         x, out, size = launch.arguments
         assert len(x) == len(out) == max(size, 1)
         assert launch.grid[0] == max(1, -(-size // 256)) and launch.grid[1:] == (1, 1)
@@ -62,15 +62,15 @@ def _numbered(*axes: int) -> str:
 
 @pytest.mark.parametrize("axis", range(3))
 def test_one_axis_of_the_grid_has_up_to_four_tile_blocks(axis):
-    assert max(each.grid[axis] for each in found(_numbered(axis))[1]) == 4
+    assert max(each.grid[axis] for each in launches_of(_numbered(axis))[1]) == 4
 
 
 def test_each_axis_of_the_grid_has_three_tile_blocks():
-    assert (np.max([each.grid for each in found(_numbered(0, 1, 2))[1]], axis=0) >= 3).all()
+    assert (np.max([each.grid for each in launches_of(_numbered(0, 1, 2))[1]], axis=0) >= 3).all()
 
 
 def test_values_are_of_every_kind():
-    assert {launch.plan.kind for launch in found(DOUBLED)[1]} == set(launches.KINDS)
+    assert {launch.plan.kind for launch in launches_of(DOUBLED)[1]} == set(launches.KINDS)
 
 
 GATHERED = """
@@ -114,7 +114,7 @@ COUNTS = """
 
 
 def test_floats_that_choose_elements_have_values_in_the_search():
-    _, fitted = found(module(COUNTS, "%x: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %n: tile<i32>"))
+    _, fitted = launches_of(module(COUNTS, "%x: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %n: tile<i32>"))
     launch = fitted[0]
     assert launch.plan.kind == "whole" and len(launch.arguments[1]) == 5 + launch.arguments[0].max() > 5
 
@@ -123,7 +123,8 @@ def test_floats_that_choose_elements_have_values_in_the_search():
     ("div_by<16>", lambda n: n % 16 == 0), ("bounded<100, 300>", lambda n: 100 <= n <= 300),
 ])  # fmt: skip
 def test_assumptions_on_sizes_hold(assumption, holds):
-    sizes = [each.arguments[2] for each in found(rows("%result = negf %value : tile<256xf32>", assume=assumption))[1]]
+    text = rows("%result = negf %value : tile<256xf32>", assume=assumption)
+    sizes = [each.arguments[2] for each in launches_of(text)[1]]
     assert len(set(sizes)) > 2 and all(map(holds, sizes))
 
 
@@ -154,7 +155,7 @@ SIZES = "%m: tile<i32>, %k: tile<i32>, %j: tile<i32>, %n: tile<i32>, %sa: tile<i
 
 
 def test_sizes_that_one_loop_counts_go_together():
-    described, fitted = found(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
+    described, fitted = launches_of(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
     assert sorted(map(sorted, described.groups)) == [[2], [3, 4], [5]]
     depths = {each.arguments[3] for each in fitted}
     assert all(each.arguments[3] == each.arguments[4] for each in fitted)
@@ -162,7 +163,7 @@ def test_sizes_that_one_loop_counts_go_together():
 
 
 def test_rows_are_padded_where_strides_are_parameters():
-    _, fitted = found(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
+    _, fitted = launches_of(module(PRODUCT, f"%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, {SIZES}"))
     gaps = {each.arguments[6] - each.arguments[3] for each in fitted if each.arguments[3]}
     assert 0 in gaps and any(gap > 0 for gap in gaps) and min(gaps) >= 0
     for launch in fitted:
@@ -176,7 +177,7 @@ def test_memory_behind_raw_pointers_is_found_by_executing():
     %values, %t0 = load_ptr_tko weak %at : tile<64xptr<i16>> -> tile<64xi16>, token
     %sums = addi %values, %values : tile<64xi16>
     %t1 = store_ptr_tko weak %at, %sums : tile<64xptr<i16>>, tile<64xi16> -> token""", "%x: tile<ptr<i16>>")
-    for launch in found(text)[1]:
+    for launch in launches_of(text)[1]:
         assert len(launch.arguments[0]) == 64 * launch.grid[0] and launch.grid[0] > 1
 
 
@@ -188,7 +189,7 @@ def test_integers_that_number_tiles_stay_inside():
         -> tile<64xf32>, token
     %result = addf %value, %other : tile<64xf32>""", 64)  # fmt: skip
     text = text.replace("%n: tile<i32>)", "%n: tile<i32>, %which: tile<ptr<i32>>)")
-    fitted = found(text)[1]
+    fitted = launches_of(text)[1]
     assert len(fitted) >= 6 and all(0 <= each.arguments[3][0] <= each.arguments[2] // 64 for each in fitted)
 
 
@@ -207,19 +208,19 @@ def with_second_view(size: str, parameters: str) -> str:
 
 def test_inputs_of_one_type_are_one_array_once():
     text = with_second_view("%n", "%w: tile<ptr<f32>>")
-    copies = [each.copies() for each in found(text)[1]]
+    copies = [each.copies() for each in launches_of(text)[1]]
     shared = [each for each in copies if each[0] is each[3]]
     assert len(shared) == 1 and not any(np.shares_memory(each[0], each[1]) for each in copies)
 
 
 def test_a_plan_is_the_same_in_every_process():
-    first, second = (found(DOUBLED)[1] for _ in range(2))
+    first, second = (launches_of(DOUBLED)[1] for _ in range(2))
     for one, other in zip(first, second, strict=True):
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one.arguments, other.arguments))
 
 
 def test_further_sizes_are_many_and_small():
-    described = found(DOUBLED)[0]
+    described = launches_of(DOUBLED)[0]
     sizes = [plan.numbers[2] for plan in launches.edge_plans(described, Boundaries(described))]
     assert len(sizes) == launches.RANDOM_LAUNCHES and len(set(sizes)) > len(sizes) // 2 and max(sizes) <= 512
     assert len({size % 16 for size in sizes}) > 12 and {(size - 1) % 256 // 32 for size in sizes} == set(range(8))
@@ -233,7 +234,7 @@ def test_counters_start_at_zero():
     %t1 = store_ptr_tko weak %place, %one : tile<ptr<i32>>, tile<i32> -> token""",
         "%count: tile<ptr<i32>>, %out: tile<ptr<i32>>",
     )  # fmt: skip
-    fitted = found(text)[1]
+    fitted = launches_of(text)[1]
     assert fitted and all(not launch.arguments[0].any() for launch in fitted)
     assert any(launch.arguments[1].any() for launch in fitted)
 
@@ -248,20 +249,20 @@ def test_a_threshold_of_hashes_takes_parts_of_the_range():
     %stays = cmpi less_than %hash, %limits, unsigned : tile<64xi32> -> tile<64xi1>
     %none = constant <f32: 0.0> : tile<64xf32>
     %result = select %stays, %value, %none : tile<64xi1>, tile<64xf32>""", 64)  # fmt: skip
-    described, fitted = found(text.replace("%n: tile<i32>)", "%n: tile<i32>, %limit: tile<i32>)"))
+    described, fitted = launches_of(text.replace("%n: tile<i32>)", "%n: tile<i32>, %limit: tile<i32>)"))
     assert described.parameters[3].is_threshold and not described.parameters[2].is_threshold
     assert {1 << 30, -1 << 30} <= {each.arguments[3] for each in fitted}
 
 
 def test_sizes_of_one_index_end_apart_in_the_last_tile():
-    described = found(with_second_view("%m", "%w: tile<ptr<f32>>, %m: tile<i32>"))[0]
+    described = launches_of(with_second_view("%m", "%w: tile<ptr<f32>>, %m: tile<i32>"))[0]
     pairs = [(plan.numbers[2], plan.numbers[4]) for plan in launches.edge_plans(described, Boundaries(described))]
     assert described.groups == [[2, 4]] and all(-(-n // 64) == -(-m // 64) for n, m in pairs)
     assert any(n != m for n, m in pairs) and any(n == m for n, m in pairs)
 
 
 def test_a_size_that_a_tile_number_asks_for_keeps_its_part():
-    sizes = {each.arguments[2] for each in found(with_tile(3, 64))[1]}
+    sizes = {each.arguments[2] for each in launches_of(with_tile(3, 64))[1]}
     assert min(sizes) > 3 * 64 and any(size % 64 for size in sizes)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tileiras
 from tests.kernels.checked import module
+from tests.kernels.gradients import of_keys
 from tileiras.dialects import arith
 from tileiras.ir import parse_module
 from tileiras.order import shapes
@@ -82,6 +83,13 @@ def _with_loads(loads):
     return _loop("\n".join(lines), value)
 
 
+def _with_scores(steps):
+    """The difference of two dots, which each step adds to the number of the one before."""
+    chain = [f"%e_{n + 2} = addf %e_{n + 1}, %e_1 : tile<128x64xf32>" for n in range(steps)]
+    text = of_keys(2, 128, 64, 128).text.replace("%e = subf", "%e_1 = subf")
+    return text.replace("%e_h = ftof %e :", "\n".join(chain) + f"\n%e_h = ftof %e_{steps + 1} :")
+
+
 def _with_mask(steps):
     """Elements selected by a number that each step computes from two uses of the one before."""
     numbers = "tile<16x16xi32>"
@@ -142,7 +150,8 @@ def _with_operand(steps):
 
 
 @pytest.mark.parametrize(("kernel", "few", "many", "factor"), [
-    (_with_loads, 16, 64, 6), (_with_mask, 4, 14, 4), (_with_index, 4, 14, 3), (_with_operand, 4, 18, 4),
+    (_with_loads, 16, 64, 6), (_with_scores, 100, 400, 4), (_with_mask, 4, 14, 4), (_with_index, 4, 14, 3),
+    (_with_operand, 4, 18, 4),
 ])  # fmt: skip
 def test_time_grows_with_the_operations(kernel, few, many, factor):
     calls = [_calls(kernel(count)) for count in (few, many)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import tileiras
 from tileiras import analysis, assignment
+from tileiras.analysis.derivations import settle
 from tileiras.analysis.function_pass import FunctionPass
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.diagnostics.remarks import Remark
@@ -141,37 +143,38 @@ def _held_together(func: aa.FuncOp) -> int:
 
 
 def _held_in(loop: Operation, dots: list[Any]) -> int:
-    carried = {dot for dot in dots if _origins(dot.c) & {loop}}
-    together = set(carried)
+    origins: dict[Value, frozenset[Operation]] = {}
+    carried = {dot for dot in dots if loop in _origins(dot.c, origins)}
+    others, together = set(dots) - carried, set(carried)
     for op in loop.walk():
         if not op.regions and not isinstance(op, aa.DotOp):
             tiles = [value for value in op.operands if _size(value) > 1]
-            dots_of_op = {each for value in tiles for each in _origins(value)} & (set(dots) - carried)
+            dots_of_op = {each for value in tiles for each in _origins(value, origins)} & others
             together |= dots_of_op if len(dots_of_op) > 1 else set()
     return sum(dot.result.type.num_elements for dot in together)
 
 
-def _origins(value: Value) -> set[Operation]:
-    """The dots, and the loops that carry a tile, from which operations on its elements make a tile."""
-    result: set[Operation] = set()
-    worklist, seen = [value], {value}
-    while worklist:
-        each = worklist.pop()
-        op = each.defining_op
-        if op is None:
-            result |= {each.owner.parent_op}
-        elif isinstance(op, aa.DotOp):
-            result.add(op)
+def _origins(value: Value, facts: dict[Value, frozenset[Operation]]) -> frozenset[Operation]:
+    """The dots, and the loops that carry a tile, from which operations on its elements make a tile; `facts` keeps
+    those of all tiles on the way."""
+
+    def sources(tile: Value) -> list[Value]:
+        op, size = tile.defining_op, _size(tile)
+        if isinstance(op, scf.IfOp):
+            number = op.results.index(tile)
+            before = [region.block.last.operands[number] for region in op.regions]
         else:
-            if isinstance(op, scf.IfOp):
-                number = op.results.index(each)
-                before = [region.block.last.operands[number] for region in op.regions]
-            else:
-                before = op.operands if _is_computed(op, _size(value)) else []
-            fresh = [one for one in before if one not in seen and _size(one) == _size(value)]
-            seen.update(fresh)
-            worklist += fresh
-    return result
+            is_elementwise = op is not None and not isinstance(op, aa.DotOp) and _is_computed(op, size)
+            before = op.operands if is_elementwise else []
+        return [each for each in before if _size(each) == size]
+
+    def origins(tile: Value, before: Sequence[Value]) -> frozenset[Operation]:
+        op = tile.defining_op
+        if op is None:
+            return frozenset({tile.owner.parent_op})
+        return frozenset({op}) if isinstance(op, aa.DotOp) else frozenset().union(*(facts[each] for each in before))
+
+    return settle(value, facts, frozenset(), sources, origins)
 
 
 def _size(value: Value) -> int:
@@ -195,7 +198,7 @@ def _gather(func: aa.FuncOp) -> int:
 
 
 def _gathered_at_once(func: aa.FuncOp) -> int:
-    """Runs of neighbours that the loads of one block of operations gather, at most: each has an address of its own."""
+    """Runs of neighbours that the loads of one block of operations gather, at most: a run has one address."""
     by_block: dict[Block | None, int] = {}
     for op, run in _runs_of_loads(func):
         vector = max(1, ACCESS_BITS // max(8, element_type_of(op.data.type).width))
@@ -264,7 +267,7 @@ def _warps(elements: int, per_thread: int, least: int = 1) -> int:
 
 
 def _up_to_warps(elements: int, per_thread: int) -> int:
-    """The fewest warps in which no thread has more elements, as far as there are so many."""
+    """The least number of warps that leaves a thread at most `per_thread` elements, up to MAX_WARPS."""
     return min(MAX_WARPS, 1 << (max(1, -(-elements // (WARP_SIZE * per_thread))) - 1).bit_length())
 
 

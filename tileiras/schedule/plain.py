@@ -10,7 +10,6 @@ and `nv_tileas.no_room` on those that could but found no shared memory.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -288,10 +287,9 @@ class _Scheduler:
         """Schedule the loads of a tile block's next rows ahead, in registers, since no other CTA hides their latency,
         or those of indices for the addresses of other loads."""
         here = loop, self._func, self._target
-        share, indices = (functools.partial(find, *here) for find in (loads_of_next_share, loads_of_indices))
-        return self._loads_in_registers(loop, share, Reason("loops.few-tile-blocks")) or self._loads_in_registers(
-            loop, indices, Reason("loops.loads-indices")
-        )
+        return self._loads_in_registers(
+            loop, lambda: loads_of_next_share(*here), Reason("loops.few-tile-blocks")
+        ) or self._loads_in_registers(loop, lambda: loads_of_indices(*here), Reason("loops.loads-indices"))
 
     def _choose_boxes(self, loop: scf.ForOp, staged_loads: list[StagedLoad], atom: CopyAtom) -> list[StagedLoad]:
         """Keep the mark of loads that a tensor map can serve where their stages can be filled with boxes; return the

@@ -228,8 +228,8 @@ def test_a_line_executed_twice_in_a_row_is_one_turn(order, position):
 
 @pytest.mark.parametrize("trips", [1, 2, 5])
 def test_trips_of_a_loop_without_effects(trips):
-    """A loop of one block, in which ptxas predicates what branches of the PTX jump over: nothing says where a turn
-    ends."""
+    """ptxas predicates the instructions that branches of the PTX jump over: no anchor marks the end of a turn of a loop
+    of one block."""
     lines = {number: (2 * number, 2 * number + 1) for number in range(4)}
     blocks = {number: PtxBlock(number, each, 0, 0) for number, each in lines.items()}
     trace = _Trace(SimpleNamespace(visits=[*lines] * trips), blocks, set())
